@@ -12,6 +12,7 @@ from pydantic import (
     AfterValidator,
     Field,
     HttpUrl,
+    NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
@@ -82,8 +83,14 @@ class WorkerEnvironment(BaseSettings):
     box_disk_mb: PositiveInt = 2048
     # sandboxes that environments ask for, over all runs of this host; 0: four for each GiB of memory
     sandboxes_at_once: int = Field(default=0, ge=0, le=100_000)
+    sandboxes_memory_mb: NonNegativeInt = 0  # memory and disk that they ask for; 0: 2048 for each of that number
+    sandboxes_cpus: NonNegativeFloat = 0.0  # that they ask for; 0: any number
     sandboxes_of_a_run: PositiveInt = 256
+    sandboxes_of_a_run_memory_mb: NonNegativeInt = 0  # 0: what the host has
+    sandboxes_of_a_run_cpus: NonNegativeFloat = 0.0
     sandboxes_of_a_rollout: PositiveInt = 32
+    sandboxes_of_a_rollout_memory_mb: NonNegativeInt = 65_536  # as 32 of the usual size ask for
+    sandboxes_of_a_rollout_cpus: NonNegativeFloat = 0.0
     sandbox_most_cpus: PositiveFloat = 4.0  # of one, whatever is asked for; so with memory, disk and lifetime
     sandbox_most_memory_mb: PositiveInt = 4096
     sandbox_most_disk_mb: PositiveInt = 4096

@@ -6,7 +6,7 @@ Neither side knows the other: both register in AppConfig.ready(), and refer to t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -28,6 +28,10 @@ class Borrower:
     user: User
 
 
+def _nothing(names: Collection[str], owner_id: UUID, borrower: Borrower | None) -> Collection[str]:
+    return ()
+
+
 def _everything(name: str, owner_id: UUID, borrower: Borrower) -> bool:
     return True
 
@@ -40,6 +44,8 @@ class Holder:
     may_fetch: Callable[[str], bool]  # whether the hub would fetch it on first use
     # Whether what this owner's environments use may also serve others.
     lends: Callable[[str, UUID, Borrower], bool] = _everything
+    # Which of many names the runs of a borrower (None: of the owner) could not have, for this owner's environments.
+    lacking: Callable[[Collection[str], UUID, Borrower | None], Collection[str]] = _nothing
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,12 @@ def lends(need: Need, owner_id: UUID, borrower: Borrower) -> bool:
     """Return whether what the environments of an owner use is also available to others who run them."""
     holder = _holders.get(need.kind)
     return holder is None or holder.lends(need.name, owner_id, borrower)
+
+
+def lacking(kind: NeedKind, names: Collection[str], owner_id: UUID, borrower: Borrower | None) -> Collection[str]:
+    """Return which of these a run of an owner's environment could not have. Kinds without an answer lack nothing."""
+    holder = _holders.get(kind)
+    return () if holder is None else holder.lacking(names, owner_id, borrower)
 
 
 def listen(listener: Listener) -> None:

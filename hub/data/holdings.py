@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from uuid import UUID
 
 from django.conf import settings
 from envhub.protocol.registry.files import FileKind, need_of, url_of
 from envhub.protocol.registry.needs import NeedKind
-from envhub.protocol.sandboxes.images import OWNED, canonical, may_be_stood_in_for, reference_in, spellings
+from envhub.protocol.sandboxes.images import BASE, OWNED, canonical, may_be_stood_in_for, reference_in, spellings
 
 from hub.core.needs import Arrival, Borrower, Holder, HostSetting, announce, register_holder, register_host_setting
 from hub.data import file_source, upstream
 from hub.data.models import Image, OutsideFile, RepositoryKind, Snapshot
-from hub.data.queries import file_at, find_image, pinned
+from hub.data.queries import file_at, find_image, pinned, usable_images
 
 KINDS = {RepositoryKind.DATASET.value: NeedKind.DATA_SET, RepositoryKind.MODEL.value: NeedKind.MODEL}
 
@@ -26,7 +27,7 @@ def register() -> None:
         register_holder(need, Holder(has=_has_file, may_fetch=_may_fetch_file))
     kinds = frozenset({NeedKind.FILE, NeedKind.CORPUS, NeedKind.HOST})
     register_host_setting(HostSetting("HUB_FILE_HOSTS", lambda: settings.HUB.file_hosts, kinds, _opens))
-    register_holder(NeedKind.SANDBOX, Holder(has=_has_image, may_fetch=_may_pull, lends=_lends_image))
+    register_holder(NeedKind.SANDBOX, Holder(_has_image, _may_pull, _lends_image, _lacking_images))
     images = frozenset({NeedKind.SANDBOX})
     register_host_setting(
         HostSetting("HUB_IMAGE_REGISTRIES", lambda: settings.HUB.image_registries, images, _lets_through)
@@ -73,6 +74,19 @@ def _lends_image(name: str, owner_id: UUID, borrower: Borrower) -> bool:
         return True
     found = find_image(image, owner_id=borrower.owner_id, user=borrower.user, authors={owner_id})
     return found is not None or _may_pull(image) or (settings.HUB.image_stand_ins and may_be_stood_in_for(image))
+
+
+def _lacking_images(names: Collection[str], owner_id: UUID, borrower: Borrower | None) -> Collection[str]:
+    known = {name: image_needed(name) for name in names}
+    stored = {image for image in known.values() if image and not _comes_by_itself(image)}
+    user, runs_for = (borrower.user, borrower.owner_id) if borrower else (None, owner_id)
+    here = usable_images(stored, owner_id=runs_for, user=user, authors={owner_id})
+    return [name for name, image in known.items() if not image or image in stored - here]
+
+
+def _comes_by_itself(image: str) -> bool:
+    stand_in = settings.HUB.image_stand_ins and may_be_stood_in_for(image)
+    return image == BASE or stand_in or _may_pull(image)
 
 
 def _may_pull(name: str) -> bool:

@@ -112,6 +112,20 @@ def find_image(
     return next((row for row in found if _may_use(row, owner_id, user)), None)
 
 
+def usable_images(
+    names: Collection[str], *, owner_id: UUID, user: Caller | None = None, authors: Collection[UUID] = ()
+) -> set[str]:
+    """Return which of these canonical names mean an image, as `find_image` does."""
+    shared = Q(visibility=Visibility.PUBLIC.value)
+    if user is not None:
+        shared |= Q(owner__in=visible_owner_ids(user))
+    of = Q(owner__isnull=True) | Q(owner=owner_id) | (Q(owner__in=authors) & shared)
+    plain = [name for name in names if owned(name) is None]
+    found = set(Image.objects.filter(of, name__in=plain).values_list("name", flat=True))
+    named = (name for name in names if owned(name) is not None)
+    return found | {name for name in named if find_image(name, owner_id=owner_id, user=user) is not None}
+
+
 def _nearness(row: Image, owner_id: UUID, authors: Collection[UUID]) -> tuple[bool, bool, str]:
     """Return a sort key by which an environment's image comes first, and everybody's last."""
     return row.owner_id is None, row.owner_id not in authors, str(row.owner_id)

@@ -46,7 +46,9 @@ def facts_of(version: Version | None) -> Facts:
     return Facts(
         kind=_kind(found).value,
         examples=found.size(split),
-        uses_sandbox=sandbox or "sandbox" in found.env_class.lower(),
+        uses_sandbox=sandbox
+        or "sandbox" in found.env_class.lower()
+        or any(split.images for split in found.splits.values()),
         lacks=bool(needs),
     )
 

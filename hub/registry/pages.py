@@ -131,12 +131,14 @@ def _address(environment: Environment) -> str:
 def _needs(view: VersionView | None, *, is_latest: bool) -> dict[str, Any]:
     """Return what the version needs, each with what meets it, and the options with which a run must grant things."""
     if view is None:
-        return {"needs": [], "grants": ""}
+        return {"needs": [], "grants": "", "partly": False}
     reference = f"{view.owner}/{view.name}" + ("" if is_latest else f"@{view.version}")
     rows = [{"need": need, "command": command_for(need, reference), "hint": hint_for(need, reference)}
             for need in view.needs]  # fmt: skip
     flags = flags_for((*view.needs, *view.granted))
-    return {"needs": rows, "grants": f" {flags}" if flags else ""}
+    blocking = {need.key for check in view.checks for need in check.needs}  # others concern some examples
+    partly = all(need.key not in blocking for need in view.needs)
+    return {"needs": rows, "grants": f" {flags}" if flags else "", "partly": partly}
 
 
 def _lock(version: Version | None) -> EnvironmentLock | None:

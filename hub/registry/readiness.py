@@ -14,6 +14,7 @@ from hub.registry.archived import require_not_archived
 from hub.registry.check_settings import settings_of
 from hub.registry.models import Version, VersionUse
 from hub.registry.queries import visible_environments
+from hub.registry.row_images import ChosenRows, require_images
 
 FIELDS = {  # fields of an evaluation; other kinds of need concern the environment itself
     NeedKind.SECRET: "secrets",
@@ -32,12 +33,16 @@ BY_ARGUMENT = {
 
 
 def require_runnable(
-    version: Version, given: CheckSettings, borrower: Borrower, fields: Mapping[NeedKind, str] = FIELDS
+    version: Version,
+    given: CheckSettings,
+    borrower: Borrower,
+    fields: Mapping[NeedKind, str] = FIELDS,
+    rows: ChosenRows | None = None,
 ) -> None:
     """Raises Conflict, with what to do about it, if the version is hidden from `borrower` (now, who may have run it
     before), is archived, was not built, lacks something, uses what its owner does not lend, or does not load.
 
-    fields: where the submission would provide each kind of need.
+    fields: where the submission would provide each kind of need. rows: those it chooses, whose images it must have.
     """
     _require_visible(version, borrower.user)
     require_not_archived(version.environment)
@@ -53,6 +58,8 @@ def require_runnable(
             hint=f"ask {owner}: `hub image set {name} --visibility public`; or add yours: `hub image add {name} TAR`",
             fields={ENVIRONMENT: f"needs the image {names}"},
         )
+    if rows is not None and not given.argued_unlike(settings_of(version)):
+        require_images(version, reference_of(version), rows, borrower, ENVIRONMENT)
     failed = next((check for check in _checks(version) if check.name == "load" and check.failed), None)
     if failed is not None and not given.loads_otherwise:
         name = reference_of(version)

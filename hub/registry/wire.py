@@ -27,6 +27,7 @@ from hub.core.errors import Conflict, NotFound
 from hub.registry.check_settings import settings_of
 from hub.registry.models import Environment, StoredWheel, Version
 from hub.registry.queries import Viewer, visible_environments
+from hub.registry.row_images import images_needed
 from hub.runs.box_hosts import is_allowed
 from hub.runs.judges import judge_targets
 from hub.runs.models import Run
@@ -93,7 +94,7 @@ def version_view(row: Version, *, full: bool = True, inside: bool = True) -> Ver
         size=row.wheel.size + row.sdist.size,
         build_run_id=str(row.build_run_id) if row.build_run_id else None,
         checks=tuple(Check.model_validate(check) for check in row.checks),
-        needs=needs_of(row),
+        needs=distinct([*needs_of(row), *(images_needed(row) if full else ())]),
         granted=tuple(Need.model_validate(need) for need in row.granted),
         tried=tuple(TriedRelease.model_validate(one) for one in row.tried) if full else (),
         check_settings=settings_of(row) if full and inside else CheckSettings(),

@@ -28,6 +28,7 @@ from workers.broker.broker import Broker, BrokerSession
 from workers.broker.interface import Wish
 from workers.broker.life import Host
 from workers.broker.limits import BrokerLimits
+from workers.broker.room import Room
 from workers.broker.tickets import Party, Tickets
 from workers.images.base import ensure_base
 from workers.images.interface import BASE, Image
@@ -195,7 +196,7 @@ async def main(options: argparse.Namespace) -> None:
         folder.chmod(0o711)
         async with open_backend(options.backend, folder, image.root, options.data) as (sandbox, engine):
             limits = BrokerLimits(at_once=10_000)
-            tickets = Tickets(folder / "tickets", 10_000, Party("bench", "1"))
+            tickets = Tickets(folder / "tickets", Room(sandboxes=10_000), Party("bench", "1"))
             broker = Broker(Host(sandbox, Unpacked(image), tickets, limits))
             async with broker.session() as session:
                 await measure_one(session, options.repeat, engine)

@@ -85,6 +85,8 @@ class FakeHeld:
         self.rollout = rollout
         self.state = State.PENDING
         self.reason = ""
+        self.by_host = False
+        self.waits_for = ""
         self.exit_code: int | None = None
         self.created = datetime.now(UTC)
         self.started: datetime | None = None

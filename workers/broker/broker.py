@@ -15,11 +15,13 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from workers.broker.interface import State, TooMany, Wish
+from workers.broker.interface import NeverFits, NotThere, State, TooMany, Wish
 from workers.broker.life import Host
 from workers.broker.machine import Machine
+from workers.broker.room import NOTHING, Room
 from workers.broker.surroundings import Surroundings
 
+REMEMBERED_ROLLOUTS = 10_000
 REMEMBERED = 1000  # ended sandboxes that a session keeps in memory
 MOST_RECORDED = 128 * 1024 * 1024  # bytes of recorded commands that a session keeps for its ended sandboxes
 
@@ -33,6 +35,8 @@ class Broker:
         self._sessions: set[BrokerSession] = set()
         self._lacking: dict[str, None] = {}
         self._titles: dict[str, str] = {}
+        self._refusals: dict[str, str] = {}
+        self._over: dict[str, None] = {}  # keys of rollouts that have ended, the last of them
 
     @property
     def lacking(self) -> Sequence[str]:
@@ -59,6 +63,7 @@ class Broker:
         try:
             yield session
         finally:
+            session.is_over = True
             await end_all(session.all(), "who asked for it has ended")
             self.remember(session.all())
             self._sessions.discard(session)
@@ -70,6 +75,10 @@ class Broker:
     def title_of(self, key: str) -> str:
         """Return the display title of a rollout, or "" if none was stored."""
         return self._titles.get(key, "")
+
+    def refusal_of(self, key: str) -> str:
+        """Return why a rollout's last refused request was beyond a limit; "" if none was."""
+        return self._refusals.get(key, "")
 
     async def end_for(self, sandbox_id: str, person: str) -> bool:
         """End a sandbox on request of a person outside the run; return whether it still lived.
@@ -88,27 +97,59 @@ class Broker:
         return sorted((one for one in self.machines() if one.rollout == key), key=lambda one: one.created)
 
     async def end_rollout(self, key: str) -> Sequence[Machine]:
-        """End the sandboxes of a rollout and return all that it had, oldest first."""
+        """End the sandboxes of a rollout and return all that it had, oldest first. It gets no more of them."""
+        self._over[key] = None
+        while len(self._over) > REMEMBERED_ROLLOUTS:
+            self._over.pop(next(iter(self._over)))
         found = self.of_rollout(key)
         await end_all(found, "its rollout has ended")
         self.remember(found)
         self._titles.pop(key, None)
+        self._refusals.pop(key, None)
         for session in self._sessions:
             session.forget(key)
         return found
 
-    def refuse_more(self, rollout: str) -> None:
-        """Raise TooMany if the run or the rollout has reached its limit of living sandboxes."""
+    def refuse_more(self, wish: Wish, rollout: str) -> None:
+        """Raise NotThere if the rollout has ended, NeverFits if some limit has no room for the wish, and TooMany if the
+        run or the rollout has reached its limit.
+
+        What lacks room on the host or in the run's memory and CPUs only now, waits.
+        """
+        if rollout in self._over:  # some task of its environment goes on: nobody would end what it makes
+            raise NotThere("the sandbox's rollout has ended", state=State.STOPPED)
         living = [machine for machine in self.machines() if not machine.state.final]
-        own = sum(machine.rollout == rollout for machine in living)
+        refusal = self._too_large(wish, rollout) or self._too_many_of(rollout, wish, living)
+        if refusal is not None:
+            if rollout in self._titles:  # other keys are the client's own
+                self._refusals[rollout] = str(refusal)
+            raise refusal
         limits = self._host.limits
-        if rollout and own >= limits.of_a_rollout:
-            raise TooMany(
-                f"this rollout already has {own} sandbox{'es' if own > 1 else ''}",
-                "end some, or ask the operator to raise WORKER_SANDBOXES_OF_A_ROLLOUT",
-            )
         if len(living) >= limits.at_once:
             raise TooMany(f"this run has {len(living)} sandboxes already", f"end some, or {limits.more}")
+
+    def _too_large(self, wish: Wish, rollout: str) -> NeverFits | None:
+        limits, tickets = self._host.limits, self._host.tickets
+        for limit, whose, settings in (
+            (limits.of_a_rollout if rollout else Room(), "a rollout", "WORKER_SANDBOXES_OF_A_ROLLOUT"),
+            (tickets.own, "a run", "WORKER_SANDBOXES_OF_A_RUN"),
+            (tickets.room, "this worker", "WORKER_SANDBOXES"),
+        ):
+            if lacking := limit.lacks(NOTHING, limits.room_for(wish)):
+                hint = f"ask for less, or have the operator raise {settings}_MEMORY_MB or {settings}_CPUS"
+                return NeverFits(f"the sandbox is too large for {whose}: {lacking}", hint)
+        return None
+
+    def _too_many_of(self, rollout: str, wish: Wish, living: Sequence[Machine]) -> TooMany | None:
+        limits = self._host.limits
+        own = Room.sum(limits.room_for(machine.wish) for machine in living if machine.rollout == rollout)
+        lacking = limits.of_a_rollout.lacks(own, limits.room_for(wish))
+        if not (rollout and lacking):
+            return None
+        return TooMany(
+            f"this rollout already has {own.sandboxes} sandbox{'es' if own.sandboxes > 1 else ''}: {lacking}",
+            "end some, or have the operator raise WORKER_SANDBOXES_OF_A_ROLLOUT, ..._MEMORY_MB or ..._CPUS",
+        )
 
 
 class BrokerSession:
@@ -118,9 +159,12 @@ class BrokerSession:
         self._broker = broker
         self._host = host
         self._machines: dict[str, Machine] = {}
+        self.is_over = False
 
     async def create(self, wish: Wish, *, rollout: str = "") -> Machine:
-        self._broker.refuse_more(rollout)
+        if self.is_over:  # nobody would end it
+            raise NotThere("who asks for the sandbox has ended", state=State.STOPPED)
+        self._broker.refuse_more(wish, rollout)
         self._broker.asked += 1
         machine = Machine(self._host, wish, rollout)
         self._machines[machine.id] = machine

@@ -54,6 +54,12 @@ class TooMany(SandboxError):
     code = "too_many_sandboxes"
 
 
+class NeverFits(SandboxError):
+    """A sandbox asks for more than its rollout, its run or its host may ever have; the hint says what to do."""
+
+    code = "sandbox_too_large"
+
+
 @dataclass(frozen=True)
 class Wish:
     """A client's request for a sandbox. The broker's limits cap every number; None means the broker's default."""
@@ -137,6 +143,16 @@ class Held(Protocol):
     @property
     def reason(self) -> str:
         """Why the sandbox ended, as a message for users."""
+        ...
+
+    @property
+    def by_host(self) -> bool:
+        """Whether the host ended it, not its client, its limits or its own processes."""
+        ...
+
+    @property
+    def waits_for(self) -> str:
+        """What a pending sandbox waits for, such as "its image"; "" once it runs."""
         ...
 
     @property
@@ -260,7 +276,7 @@ class Session(Protocol):
         """Request a sandbox and return at once; it becomes ready later.
 
         `rollout` is the key of the rollout with which the sandbox ends; with "" it ends with the session. Raises
-        TooMany.
+        TooMany, NeverFits, NotThere (its rollout has ended).
         """
         ...
 

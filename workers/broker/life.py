@@ -49,6 +49,7 @@ class Life:
     def __init__(self, host: Host, wish: Wish, rollout: str, born: Callable[[Box], Awaitable[None]]) -> None:
         self.state = State.PENDING
         self.reason = ""
+        self.waits_for = ""  # while it is pending
         self.lacking = ""  # the image that could not be obtained
         self.error: Exception | None = None  # why it failed, if that is the fault of the wish
         self.by_host = False  # whether the host ended it, not somebody in the run
@@ -110,7 +111,7 @@ class Life:
     async def end(self, state: State, reason: str) -> None:
         """End the sandbox and return once everything in it has ended."""
         self._finish(state, reason)
-        if self._box is None:
+        if self._box is None and not self._task.cancelling():  # a second time would cut off its tidying up
             self._task.cancel()  # it still waits for a ticket, its image or its box
         await asyncio.wait([self._task])
 
@@ -118,12 +119,17 @@ class Life:
         try:
             async with AsyncExitStack() as stack:
                 box = await self._make(stack)
-                await self._born(box)
+                try:
+                    await self._born(box)
+                except BoxGone:
+                    return self._fell(await box.ended())
                 self._ready.set()
                 await self._until_over(box)
         except ImageLacking as error:
             self.lacking, self.error = error.name, error
             self._finish(State.FAILED, str(error))
+        except BoxGone as error:  # while it began
+            self._fell(error)
         except NotEnforceable as error:
             self.error = error
             self._finish(State.FAILED, str(error))
@@ -134,8 +140,9 @@ class Life:
             self._finish(State.STOPPED, "")
 
     async def _make(self, stack: AsyncExitStack) -> Box:
-        ticket = await self._host.tickets.take()
+        ticket = await self._host.tickets.take(self._host.limits.room_for(self._wish), self._waits)
         stack.callback(os.close, ticket)
+        self._waits("its image")
         self.image = await stack.enter_async_context(self._host.images.using(self._wish.image))
         around = await stack.enter_async_context(self._host.surroundings(self._wish, self._rollout))
         self.allow = around.allow
@@ -154,7 +161,11 @@ class Life:
         self._used = time.monotonic()
         if not self.state.final:
             self.state = State.RUNNING
+        self._waits("")
         return self._box
+
+    def _waits(self, reason: str) -> None:
+        self.waits_for = reason
 
     async def _until_over(self, box: Box) -> None:
         over = asyncio.create_task(self._over.wait())
@@ -177,15 +188,16 @@ class Life:
 
     def _fell(self, error: BoxGone) -> None:
         if isinstance(error, BoxOutOfMemory):
-            self._finish(State.OUT_OF_MEMORY, "its memory limit ended it")
+            self._finish(State.OUT_OF_MEMORY, str(error))
         elif isinstance(error, BoxExpired):
             self._finish(State.TIMED_OUT, "its lifetime was over")
         else:
             self.by_host = isinstance(error, BoxKilled)
-            self._finish(State.FAILED, "it was killed from outside" if self.by_host else error.message)
+            self._finish(State.FAILED, error.message)
 
     def _finish(self, state: State, reason: str) -> None:
         if not self.state.final:
             self.state, self.reason, self.ended = state, reason, datetime.now(UTC)
+            self.waits_for = ""
         self._ready.set()
         self._over.set()

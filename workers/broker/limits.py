@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workers.broker.interface import Wish
+from workers.broker.room import Room
 from workers.sandbox import Limits
 
 MIB = 1024 * 1024
+OF_A_ROLLOUT = Room(sandboxes=32)
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,7 @@ class BrokerLimits:
     """Defaults (`memory_mb` and so on) and upper limits (`most_...`). A wish above a limit gets the limit."""
 
     at_once: int = 256  # per run, running or waiting
-    of_a_rollout: int = 32
+    of_a_rollout: Room = OF_A_ROLLOUT
     cpus: float = 1.0
     memory_mb: int = 1024
     disk_mb: int = 1024
@@ -45,3 +47,8 @@ class BrokerLimits:
             exec_seconds=self.exec_s,
             lifetime_seconds=min(wish.lifetime_s or self.lifetime_s, self.most_lifetime_s),
         )
+
+    def room_for(self, wish: Wish) -> Room:
+        """Return what a wish takes from the limits of its rollout, its run and its host."""
+        limits = self.of(wish)
+        return Room(1, -(-limits.memory_bytes // MIB), limits.cpus or self.cpus)

@@ -50,6 +50,14 @@ class Machine:
         return self.life.reason
 
     @property
+    def by_host(self) -> bool:
+        return self.life.by_host
+
+    @property
+    def waits_for(self) -> str:
+        return self.life.waits_for
+
+    @property
     def started(self) -> datetime | None:
         return self.life.started
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -42,6 +43,17 @@ class Use:
     users: int = 0
 
 
+@dataclass(frozen=True)
+class Failure:
+    """The last attempt to get an image that failed, by time.monotonic()."""
+
+    error: ImageLacking
+    moment: float
+
+    def named(self, name: str) -> ImageLacking:
+        return ImageLacking(name, self.error.message, self.error.hint)
+
+
 class RunImages:
     """The images of one run.
 
@@ -64,22 +76,29 @@ class RunImages:
         self._one_each: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._known: dict[str, Image] = {}  # what each name means in this run
         self._used: dict[str, Use] = {}
+        self._failures: dict[str, Failure] = {}
 
     @asynccontextmanager
     async def using(self, name: str) -> AsyncIterator[Image]:
         """Yield the image of that name.
 
-        Raises ImageLacking; errors of the hub (envhub.errors, LeaseLost) pass through.
+        Raises ImageLacking; errors of the hub (envhub.errors, LeaseLost) pass through. Those who wait while an attempt
+        fails are told of that failure, or each would try (and wait for) another.
         """
+        asked = time.monotonic()
         try:
             known = canonical(name)
         except ValueError as error:
             raise ImageLacking(name, str(error), "write it as a container engine takes it: python:3.11-slim") from error
         async with self._one_each[known]:
             if known not in self._used:
+                failure = self._failures.get(known)
+                if failure is not None and failure.moment > asked:
+                    raise failure.named(name)
                 try:
                     self._used[known] = await self._take(known)
                 except ImageLacking as error:
+                    self._failures[known] = Failure(error, time.monotonic())
                     raise ImageLacking(name, error.message, error.hint) from error
             use = self._used[known]
             use.users += 1

@@ -92,8 +92,9 @@ class GroupRunner:
         """
         if self.broker is None:
             return record
+        refused = self.broker.refusal_of(own.key) or self.broker.refusal_of(shared.key)
         machines = [*await self.broker.end_rollout(own.key), *self.broker.of_rollout(shared.key)]
-        return blamed(record, machines, began)
+        return blamed(record, machines, began, refused)
 
     def _joined(
         self, group: Group, index: int, done: RolloutDone | None, own: Recorder, shared: Recorder

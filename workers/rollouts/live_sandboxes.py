@@ -96,6 +96,7 @@ class Teller:
             rollout=self._broker.title_of(machine.rollout),
             image=machine.wish.image[:LINE],
             state="running" if machine.state is State.RUNNING else "pending",
+            waits_for=machine.waits_for[:LINE],
             created_at=machine.created,
             memory_bytes=use.now.memory_bytes,
             memory_mb=machine.memory_mb,

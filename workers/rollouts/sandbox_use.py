@@ -17,11 +17,12 @@ MOST_TOLD, MOST_COMMANDS = 100, 1000  # limits of a rollout's record: sandboxes,
 OWN_ENDS = (State.OUT_OF_MEMORY, State.TIMED_OUT)
 
 
-def blamed(record: RolloutRecord, machines: Sequence[Machine], began: datetime) -> RolloutRecord:
+def blamed(record: RolloutRecord, machines: Sequence[Machine], began: datetime, refused: str = "") -> RolloutRecord:
     """Add the sandboxes to the record and correct the failure's kind.
 
     A sandbox ended by the host is an infrastructure failure, whatever the environment made of it. Conversely, the
-    library blames all sandbox trouble on infrastructure, even if a limit or the rollout's own commands ended it.
+    library blames all sandbox trouble on infrastructure, even if a limit or the rollout's own commands ended it, or if
+    one was `refused` because of the rollout's own limits.
     """
     record = record.model_copy(update={"sandboxes": uses(machines, began)})
     for machine in machines:
@@ -35,6 +36,8 @@ def blamed(record: RolloutRecord, machines: Sequence[Machine], began: datetime) 
                 return _with_kind(record, FailureKind.ENVIRONMENT, machine.reason)
             if machine.state is State.FAILED:
                 return _with_kind(record, FailureKind.POLICY, f"a sandbox has ended: {machine.reason}")
+        if refused:
+            return _with_kind(record, FailureKind.LIMIT, refused)
         if machines:  # the sandboxes worked, so one of the environment's own commands failed
             return _with_kind(record, FailureKind.ENVIRONMENT, "")
     return record

@@ -13,8 +13,9 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from urllib.parse import unquote, urlencode
 
@@ -31,6 +32,7 @@ from workers.broker.life import Host
 from workers.broker.limits import MIB, BrokerLimits
 from workers.broker.prime import PREFIX, TUNNEL_PATH, BoxTunnels, prime_routes, tunnel_gateway
 from workers.broker.relay import Route, Streams, relay
+from workers.broker.room import Room
 from workers.broker.surroundings import Around
 from workers.broker.tickets import Party, Tickets
 from workers.images.dockerfile.images import DockerfileImages
@@ -231,9 +233,27 @@ def repositories_of(job: Job, sandbox: Sandbox) -> Repositories:
 
 
 def tickets(job: Job) -> Tickets:
-    """Return the tickets that limit how many sandboxes live on this host at once."""
+    """Return the tickets that limit what sandboxes on this host ask for together, over all of its runs."""
     settings, party = job.settings, Party(job.claim.owner, job.claim.run_id)
-    return Tickets(settings.folder("sandbox-tickets"), settings.sandboxes_at_once or usual_number(), party)
+    own = room_of(settings.sandboxes_of_a_run_memory_mb, settings.sandboxes_of_a_run_cpus)
+    return Tickets(settings.folder("sandbox-tickets"), host_room(settings), party, own)
+
+
+def host_room(settings: WorkerEnvironment) -> Room:
+    """Return what all sandboxes of this host may ask for together: by default, as many of the usual size as may exist.
+
+    Most use a small part of what they ask for, so this is more than the host has. One of the largest size always fits.
+    """
+    number = settings.sandboxes_at_once or usual_number()
+    usual = BrokerLimits()
+    largest = settings.sandbox_most_memory_mb + settings.sandbox_most_disk_mb
+    memory = settings.sandboxes_memory_mb or max(number * (usual.memory_mb + usual.disk_mb), largest)
+    return replace(room_of(memory, settings.sandboxes_cpus), sandboxes=number)
+
+
+def room_of(memory_mb: int, cpus: float) -> Room:
+    """Return a limit from settings, in which 0 means none."""
+    return Room(memory_mb=memory_mb or inf, cpus=cpus or inf)
 
 
 def usual_number() -> int:
@@ -244,9 +264,10 @@ def usual_number() -> int:
 
 def limits(settings: WorkerEnvironment) -> BrokerLimits:
     """Return the limits of a run's sandboxes."""
+    of_a_rollout = room_of(settings.sandboxes_of_a_rollout_memory_mb, settings.sandboxes_of_a_rollout_cpus)
     return BrokerLimits(
         at_once=settings.sandboxes_of_a_run,
-        of_a_rollout=settings.sandboxes_of_a_rollout,
+        of_a_rollout=replace(of_a_rollout, sandboxes=settings.sandboxes_of_a_rollout),
         most_cpus=settings.sandbox_most_cpus,
         most_memory_mb=settings.sandbox_most_memory_mb,
         most_disk_mb=settings.sandbox_most_disk_mb,

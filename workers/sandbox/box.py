@@ -58,7 +58,7 @@ class AgentJob:
         self._box.leave_open(self._drains)
         out, err = self._drains
         oom = code != 0 and self._box.ran_out_of_memory(self._ooms)
-        self._box.survived = self._box.oom_kills()
+        self._box.survived = self._box.measure()
         truncated = out.truncated or err.truncated
         return ExecResult(code, bytes(out.kept), bytes(err.kept), truncated, self._timed_out, oom)
 
@@ -113,7 +113,7 @@ class AgentBox:
         self.proxy_url = f"http://127.0.0.1:{PROXY_PORT}"
         self.gone: BoxGone | None = None  # why it was ended by this object
         self.out_of_memory = False
-        self.survived = 0  # out-of-memory kills of commands before the last one ended; the box outlived them
+        self.survived = NO_STATS  # when the last command ended: the box outlived the kills until then
         self._end = end
         self._by_signal = by_signal
         self._stats = stats
@@ -126,6 +126,9 @@ class AgentBox:
 
     def path(self, box_path: str) -> str:
         return self._locate(box_path)
+
+    def measure(self) -> Stats:
+        return self._stats()
 
     def oom_kills(self) -> int:
         return self._stats().oom_kills
@@ -329,10 +332,13 @@ class AgentBox:
         error = self.channel.error
         if self.gone is not None:
             return self.gone
-        if self.ran_out_of_memory(self.survived):
+        if self.ran_out_of_memory(self.survived.oom_kills):
             return BoxOutOfMemory("its memory limit ended the box")
-        if isinstance(error, BoxKilled) and not await self._by_signal():
-            return BoxGone("everything in the box was killed from within")
+        if self._stats().host_kills > self.survived.host_kills:
+            return BoxKilled("the host ran out of memory")
+        if isinstance(error, BoxKilled):
+            by_signal = await self._by_signal()
+            return BoxKilled("it was killed from outside") if by_signal else BoxGone("all in it was killed from within")
         return error
 
     async def kill(self) -> None:

@@ -9,7 +9,7 @@ import resource
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +19,9 @@ from . import agent_python, layers, records
 from .box import NO_STATS, AgentBox
 from .cgroups import KernelGroup, Tree, find_tree, make_group, planned_paths
 from .channel import Channel, channel_pair, sealed_file
-from .errors import BoxFailed, BoxGone, NotEnforceable, SandboxError
+from .errors import BoxFailed, BoxGone, BoxOutOfMemory, NotEnforceable, SandboxError
 from .identity import Identity, describe, find_bwrap, new_identity
-from .interface import GATEWAY_PORT, PROXY_PORT, SOCKETS, Bind, BoxSpec, Facts, Limits
+from .interface import GATEWAY_PORT, PROXY_PORT, SOCKETS, Bind, BoxSpec, Facts, Limits, Stats
 from .kept_changes import ChangesLine
 from .layers import PYTHON
 from .options import Protection, bwrap_options, system_folders
@@ -230,7 +230,7 @@ class BwrapSandbox:
         box = AgentBox(record.id, spec, channel, end=process.kill, by_signal=by_signal, stats=stats, line=line)
         stack.push_async_callback(box.kill)
         orders = {"limits": rlimits(spec.limits), "forward": routes(spec), "forwarder": self._python(spec, FORWARDER)}
-        await self._await_ready(channel, {**orders, "lazy": spec.root is not None}, process)
+        await self._await_ready(channel, {**orders, "lazy": spec.root is not None}, process, stats)
         loop = asyncio.get_running_loop()
         end = loop.call_later(spec.limits.lifetime_seconds, box.expire)
         stack.callback(end.cancel)
@@ -259,13 +259,21 @@ class BwrapSandbox:
         records.write_record(self._root, record)
         return process
 
-    async def _await_ready(self, channel: Channel, payload: dict[str, Any], process: "subprocess.Popen[bytes]") -> None:
+    async def _await_ready(
+        self,
+        channel: Channel,
+        payload: dict[str, Any],
+        process: "subprocess.Popen[bytes]",
+        stats: Callable[[], Stats],
+    ) -> None:
         try:
             await channel.start(payload)
             async with asyncio.timeout(START_SECONDS):
                 await asyncio.shield(channel.ready)
         except (BoxGone, TimeoutError) as error:
             process.kill()
+            if stats().oom_kills:
+                raise BoxOutOfMemory("its memory limit ended it while it started", "ask for more memory") from error
             raise BoxFailed("the sandbox did not start", _last_words(process)) from error
 
 

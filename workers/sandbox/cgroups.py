@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 from .interface import Limits, Stats
 
 CPU_PERIOD = 100_000
+PEAK_SLACK = 1 << 20  # what fails may be several pages at once, and is then not in the peak
 NEEDED = frozenset({"memory", "pids"})
 Driver = Literal["v1", "v2", "none"]
 
@@ -163,6 +164,7 @@ class KernelGroup:
 
     def stats(self) -> Stats:
         memory, pids = self.directories["memory"], self.directories["pids"]
+        own, others = self._kills(memory)
         if self.tree.driver == "v1":
             usage = (
                 read_number(self.directories["cpuacct"] / "cpuacct.usage") if "cpuacct" in self.directories else None
@@ -172,15 +174,33 @@ class KernelGroup:
                 peak_memory_bytes=read_number(memory / "memory.max_usage_in_bytes"),
                 pids=read_number(pids / "pids.current"),
                 cpu_seconds=None if usage is None else usage / 1e9,
-                oom_kills=read_field(memory / "memory.oom_control", "oom_kill"),
+                oom_kills=own,
+                host_kills=others,
             )
         return Stats(
             memory_bytes=read_number(memory / "memory.current"),
             peak_memory_bytes=read_number(memory / "memory.peak"),
             pids=read_number(pids / "pids.current"),
             cpu_seconds=read_field(memory / "cpu.stat", "usage_usec") / 1e6,
-            oom_kills=read_field(memory / "memory.events", "oom_kill"),
+            oom_kills=own,
+            host_kills=others,
         )
+
+    def _kills(self, memory: Path) -> tuple[int, int]:
+        """Return how many processes were killed for memory: because of the group's own limit, and because of others.
+
+        The kernel counts both together. They are the group's own doing once it has reached its limit. For that, v1 has
+        only the peak: recent kernels do not count failures (memory.failcnt).
+        """
+        if self.tree.driver == "v1":
+            kills = read_field(memory / "memory.oom_control", "oom_kill")
+            peaks = [read_number(memory / f"{name}.max_usage_in_bytes") or 0 for name in ("memory", "memory.memsw")]
+            limit = read_number(memory / "memory.limit_in_bytes") or 0
+            reached = max(peaks) + PEAK_SLACK >= limit
+        else:
+            kills = read_field(memory / "memory.events", "oom_kill")
+            reached = read_field(memory / "memory.events", "oom") > 0
+        return (kills, 0) if reached else (0, kills)
 
 
 def planned_paths(tree: Tree, box_id: str) -> list[Path]:

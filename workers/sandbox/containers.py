@@ -235,13 +235,13 @@ class Held:
 
 
 class Memory:
-    """What a container uses. The last count of out-of-memory kills stays known after its end."""
+    """What a container uses. The last counts of out-of-memory kills stay known after its end."""
 
     def __init__(self, group: KernelGroup) -> None:
         self._group = group
-        self._kills = 0
+        self._kills = self._host_kills = 0
 
     def stats(self) -> Stats:
         now = self._group.stats()
-        self._kills = max(self._kills, now.oom_kills)
-        return replace(now, oom_kills=self._kills)
+        self._kills, self._host_kills = max(self._kills, now.oom_kills), max(self._host_kills, now.host_kills)
+        return replace(now, oom_kills=self._kills, host_kills=self._host_kills)

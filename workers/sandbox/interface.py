@@ -151,7 +151,8 @@ class Stats:
     peak_memory_bytes: int | None
     pids: int | None
     cpu_seconds: float | None
-    oom_kills: int
+    oom_kills: int  # by its own memory limit
+    host_kills: int = 0  # because the host, or a group that the box is in, ran out of memory
 
 
 @dataclass(frozen=True)

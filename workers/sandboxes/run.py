@@ -30,6 +30,7 @@ from .session import OnlyOne, Sessions, open_sessions
 
 LOOK_S = 0.25  # how soon the end of a sandbox is seen
 USE_S = 1.0
+WAIT_S = 2.0  # after which the log says what it waits for
 LOGGED = 200  # characters of a command
 _memories: WeakValueDictionary[str, Memory] = WeakValueDictionary()  # by owner: all its sandboxes share one
 
@@ -72,7 +73,7 @@ def wish_of(payload: SandboxPayload) -> Wish:
 
 async def _serve(job: Job, payload: SandboxPayload, held: Held, sessions: Sessions) -> None:
     try:
-        await held.ready()
+        await _ready(job, held)
     except NotThere as error:
         reason = held.reason or error.message
         cause = error.__cause__
@@ -105,6 +106,18 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, sessions: Sessio
         await _report(job, report)
         await _until_ended(job, held, use)
     await _say_why(job, held)
+
+
+async def _ready(job: Job, held: Held) -> None:
+    """Wait until it runs, and tell the log what it waits for. Raises NotThere."""
+    ready = asyncio.create_task(held.ready())
+    try:
+        await asyncio.wait([ready], timeout=WAIT_S)
+        if not ready.done():
+            job.lease.log(f"the sandbox waits for {held.waits_for}")
+        await ready
+    finally:
+        ready.cancel()
 
 
 def _for_clients(payload: SandboxPayload, held: Held, sessions: Sessions, memory: Memory) -> web.Application:
@@ -155,7 +168,11 @@ async def _say_why(job: Job, held: Held) -> None:
         raise RunFailed.because(
             FailureKind.LIMIT, "sandbox_out_of_memory", reason or "out of memory", "ask for more with --memory"
         )
-    if held.state is State.FAILED:
+    if held.state is State.FAILED and held.by_host:
         raise RunFailed.because(
             FailureKind.INFRASTRUCTURE, "sandbox_gone", reason or "the host ended it", "make a new one"
+        )
+    if held.state is State.FAILED:
+        raise RunFailed.because(
+            FailureKind.POLICY, "sandbox_ended_itself", reason, "a command killed all that ran in it; make a new one"
         )

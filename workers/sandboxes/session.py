@@ -14,6 +14,7 @@ from workers.broker.interface import Held, Session, TooMany, Wish
 from workers.broker.limits import BrokerLimits
 from workers.broker.prime import TUNNEL_PATH, OutsideTunnels
 from workers.broker.relay import Route
+from workers.broker.room import Room
 from workers.rollouts.interceptor.data import open_data
 from workers.rollouts.outside.repositories import WithRepositories
 from workers.rollouts.outside.server import OutsideServer
@@ -85,7 +86,7 @@ def with_siblings(worker: BrokerLimits, siblings: SiblingLimits) -> BrokerLimits
     return replace(
         worker,
         at_once=min(worker.at_once, 1 + siblings.at_once),
-        of_a_rollout=worker.at_once,
+        of_a_rollout=Room(),
         most_cpus=min(worker.most_cpus, siblings.cpus),
         most_memory_mb=min(worker.most_memory_mb, siblings.memory_mb),
         most_disk_mb=min(worker.most_disk_mb, siblings.disk_mb),

@@ -29,6 +29,7 @@ from hub.evals.work import Work
 from hub.registry.models import Environment, Version
 from hub.registry.queries import get_version
 from hub.registry.readiness import require_runnable
+from hub.registry.row_images import ChosenRows
 from hub.registry.services.environments import count_evaluations
 from hub.runs.box_hosts import check_hosts
 from hub.runs.engines import EngineNeed
@@ -48,7 +49,7 @@ def create_evaluation(*, user: User, owner: Owner, config: EvaluationConfig) -> 
     """
     require_role(user, owner, Role.MEMBER)
     version = get_version(user, config.environment)
-    require_runnable(version, brought_by(config), Borrower(owner.pk, user))
+    require_runnable(version, brought_by(config), Borrower(owner.pk, user), rows=rows_of(config))
     origin = None
     if config.replay is not None:
         origin = find_replayed(user, config.replay, version.environment)
@@ -99,6 +100,11 @@ def brought_by(config: EvaluationConfig) -> CheckSettings:
     """Return what an evaluation grants and gives to its environment."""
     fields = config.model_dump(include=set(CheckSettings.model_fields))
     return CheckSettings.model_construct(**fields)
+
+
+def rows_of(config: EvaluationConfig) -> ChosenRows | None:
+    """Return which rows of its environment an evaluation runs; None for a replay, whose row has run before."""
+    return None if config.replay is not None else ChosenRows(config.split, config.num_examples)
 
 
 def storable_settings(what: str, value: JsonObject) -> Json:

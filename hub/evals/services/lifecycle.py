@@ -16,7 +16,7 @@ from hub.accounts.queries import require_role
 from hub.core.errors import Conflict
 from hub.core.needs import Borrower
 from hub.evals.models import RETRIED_KINDS, Evaluation
-from hub.evals.services.creating import brought_by, count_evaluation, queue_run, stored_config
+from hub.evals.services.creating import brought_by, count_evaluation, queue_run, rows_of, stored_config
 from hub.evals.services.ranking import rank, unrank
 from hub.evals.services.shards import free_work
 from hub.evals.statistics import Aggregate
@@ -118,7 +118,8 @@ def _require_resumable(evaluation: Evaluation, user: User) -> None:
     if evaluation.planned and kept >= evaluation.planned:
         raise Conflict("all planned rollouts are complete", code="complete", hint="start a new evaluation for more")
     borrower = Borrower(evaluation.owner_id, user)
-    require_runnable(evaluation.version, brought_by(stored_config(evaluation)), borrower)
+    config = stored_config(evaluation)
+    require_runnable(evaluation.version, brought_by(config), borrower, rows=rows_of(config))
 
 
 def delete_evaluation(*, user: User, evaluation: Evaluation) -> None:

@@ -16,7 +16,7 @@ from hub.catalog.capacity import capacity_now
 from hub.catalog.queries import get_model
 from hub.core.errors import HubError
 from hub.core.needs import Borrower
-from hub.evals.services.creating import ability_for, brought_by
+from hub.evals.services.creating import ability_for, brought_by, rows_of
 from hub.registry.models import Version
 from hub.registry.readiness import reference_of, require_ready, require_runnable, unmet_needs
 from hub.runs.kinds import spec_of
@@ -59,7 +59,7 @@ def _of_version(version: Version, config: EvaluationConfig, borrower: Borrower) 
         require_ready(version)
         if lacking := unmet_needs(version, given):
             return [_unmet(need, reference_of(version), address) for need in lacking]
-        require_runnable(version, given, borrower)
+        require_runnable(version, given, borrower, rows=rows_of(config))
     except HubError as error:
         return [Obstacle(error.message, error.hint, address)]
     return []

@@ -12,7 +12,7 @@ from envhub.protocol.registry.needs import TOML_KEYS, CheckSettings
 from envhub.protocol.runs import RunKind, RunState
 from envhub.protocol.training.cluster_need import without_gpus
 from envhub.protocol.training.config import TRAINER_SECRETS, TrainingConfig, alpha_of
-from envhub.protocol.training.environment import EnvironmentTable
+from envhub.protocol.training.environment import EnvironmentTable, EvalEnvironment
 from envhub.protocol.training.gpu_need import BadWish, engine_of, gpu_need
 from envhub.protocol.training.runs import TrainingRequest
 from envhub.protocol.training.toml import TrainingConfigError, read_training_request
@@ -33,6 +33,7 @@ from hub.core.stored_config import read_stored_config
 from hub.registry.models import Version
 from hub.registry.queries import get_version
 from hub.registry.readiness import reference_of, require_runnable
+from hub.registry.row_images import ChosenRows
 from hub.runs.box_hosts import check_hosts
 from hub.runs.engines import EngineNeed
 from hub.runs.models import Run
@@ -200,7 +201,15 @@ def check_runnable(
         allow_hosts=(*config.allow_hosts, *table.allow_hosts),
     )
     at = f"env[{place}]" if use is Use.TRAIN else f"eval.env[{place}]"
-    require_runnable(version, brought, borrower, {kind: f"{at}.{key}" for kind, key in TOML_KEYS.items()})
+    rows = ChosenRows(table.split or ("train" if use is Use.TRAIN else "eval"), _number_of(config, table))
+    require_runnable(version, brought, borrower, {kind: f"{at}.{key}" for kind, key in TOML_KEYS.items()}, rows)
+
+
+def _number_of(config: TrainingConfig, table: EnvironmentTable) -> int:
+    """Return how many rows of an environment are used, from the first; -1: all."""
+    if config.eval is None or not isinstance(table, EvalEnvironment):
+        return -1
+    return config.eval.num_examples if table.num_examples is None else table.num_examples
 
 
 def _check_grants(user: User, owner: Owner, config: TrainingConfig, request: TrainingRequest) -> None:

@@ -121,4 +121,6 @@ def _memory(sandbox: LiveSandbox) -> str:
 
 
 def _last(sandbox: LiveSandbox) -> str:
+    if sandbox.waits_for:
+        return f"waits for {sandbox.waits_for}"
     return f"{sandbox.last[-1].line[:60]} (exit {sandbox.last[-1].exit_code})" if sandbox.last else ""

@@ -111,6 +111,7 @@ class SplitInfo(Response):
     size: int | None
     rows: tuple[StoredObject, ...] = ()
     rows_of: str = ""  # if the environment has no split of this name, the one that supplied the rows
+    images: dict[str, Count] = Field(default_factory=dict)  # that sandboxes of rows need -> the first such row
 
 
 class Described(Response):

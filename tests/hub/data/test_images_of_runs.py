@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -21,6 +22,7 @@ from tests.factories.runs import hold_run, make_run
 from tests.factories.storage import make_blob
 from tests.workers.images.archives import docker_archive, layer
 from tests.workers.images.registry import LocalRegistry, local_registry, needs_registry
+from workers.images import sources
 from workers.images.config import ImageConfig
 from workers.images.interface import Image, ImageLacking
 from workers.images.sources import RunImages
@@ -157,6 +159,26 @@ async def test_a_broken_archive_is_told_and_leaves_nothing(hosts: Hosts, tmp_pat
     with pytest.raises(ImageLacking, match="cannot be unpacked"):
         await hosts.use(await hosts.images(), "swe/broken:1")
     assert [path.name for path in (tmp_path / "one/images").iterdir()] == [".locks"]
+
+
+async def test_those_who_wait_for_an_image_are_told_of_one_failure_and_who_asks_later_tries_again(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await keep("broken:1", b"x" * 2000, "docker")
+    tried, unpack = list[Path](), sources.unpack
+
+    def counted(archive: Path, *rest: Any) -> Any:
+        tried.append(archive)
+        return unpack(archive, *rest)
+
+    monkeypatch.setattr(sources, "unpack", counted)
+    images = await hosts.images()
+    found = await asyncio.gather(*(hosts.use(images, "broken:1") for _ in range(9)), return_exceptions=True)
+    assert [type(error) for error in found] == [ImageLacking] * 9
+    assert len(tried) == 1
+    with pytest.raises(ImageLacking):
+        await hosts.use(images, "broken:1")
+    assert len(tried) == 2
 
 
 async def test_an_image_may_go_once_the_last_sandbox_on_it_has_ended(hosts: Hosts, tmp_path: Path) -> None:

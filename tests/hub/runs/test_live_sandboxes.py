@@ -66,6 +66,14 @@ def test_what_the_worker_says_is_shown(held: Held) -> None:
     assert held.shown() == []
 
 
+def test_the_page_shows_what_one_waits_for(held: Held, client: Client) -> None:
+    held.told("a", state="pending", last=[], waits_for="room on the worker: it asks for 9 of 8 CPUs")
+    client.force_login(held.user)
+    page = client.get(f"/runs/{held.run.pk}/sandboxes").content.decode()
+    assert "Waits for room on the worker: it asks for 9 of 8 CPUs." in page
+    assert "It has not started yet." in page
+
+
 def test_one_is_ended_by_its_worker_who_is_told_by_whom(held: Held) -> None:
     held.told("a", "b")
     assert Client().delete(f"{held.address}/a", headers=held.alice).status_code == 204

@@ -10,6 +10,7 @@ import pytest
 from workers.broker.broker import Broker
 from workers.broker.life import Host
 from workers.broker.limits import BrokerLimits
+from workers.broker.room import Room
 from workers.broker.tickets import Party, Tickets
 from workers.images.interface import Image, ImageLacking
 from workers.sandbox import backend
@@ -48,7 +49,7 @@ def make_broker(root: Path) -> MakeBroker:
     image = make_image(root / "image")
     (image / "app").mkdir()
     sandbox = OnImage(backend("bwrap", root), image)
-    tickets = Tickets(root / "tickets", 4, Party("ada", "1"))
+    tickets = Tickets(root / "tickets", Room(sandboxes=4), Party("ada", "1"))
     return lambda limits: Broker(Host(sandbox, OneImage(image), tickets, limits, masked=masked))
 
 

@@ -6,19 +6,21 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.workers.broker.conftest import MakeBroker, OneImage
 from workers.broker.broker import Broker
-from workers.broker.interface import NotThere, State, TooMany, Wish
+from workers.broker.interface import NeverFits, NotThere, State, TooMany, Wish
 from workers.broker.life import Host
 from workers.broker.limits import BrokerLimits
 from workers.broker.machine import Machine
+from workers.broker.room import Room
 from workers.broker.surroundings import Around
 from workers.broker.tickets import Party, Tickets
-from workers.sandbox import Destination, Limits
+from workers.sandbox import Destination, Limits, backend
 from workers.sandbox.box import AgentBox
 from workers.sandbox.bwrap import BwrapSandbox
 from workers.sandbox.cgroups import NONE
@@ -109,11 +111,26 @@ async def test_the_end_of_a_rollout_ends_its_sandboxes_and_no_others(broker: Bro
             await mine.exec(["true"])
 
 
+async def test_a_rollout_that_ends_gets_no_more_sandboxes(broker: Broker) -> None:
+    async with broker.session() as session:
+        machine = await session.create(HERE, rollout="a")
+        await machine.ready()
+        ending = asyncio.create_task(broker.end_rollout("a"))
+        while not machine.state.final:
+            await asyncio.sleep(0)
+        for _ in range(2):
+            with pytest.raises(NotThere, match="rollout has ended"):
+                await session.create(HERE, rollout="a")
+            await ending
+
+
 async def test_a_session_ends_its_sandboxes_also_those_that_wait(broker: Broker) -> None:
     async with broker.session() as session:
         machines = [await session.create(HERE) for _ in range(6)]  # of which 4 find room
         await machines[0].ready()
     assert {machine.state for machine in machines} == {State.STOPPED}
+    with pytest.raises(NotThere, match="has ended"):
+        await session.create(HERE)
 
 
 async def test_one_session_does_not_see_the_sandboxes_of_another(broker: Broker) -> None:
@@ -124,13 +141,52 @@ async def test_one_session_does_not_see_the_sandboxes_of_another(broker: Broker)
 
 
 async def test_limits_on_numbers_are_said(make_broker: MakeBroker) -> None:
-    async with make_broker(BrokerLimits(at_once=2, of_a_rollout=1)).session() as session:
+    async with make_broker(BrokerLimits(at_once=2, of_a_rollout=Room(sandboxes=1))).session() as session:
         await session.create(HERE, rollout="a")
         with pytest.raises(TooMany, match="rollout already has 1"):
             await session.create(HERE, rollout="a")
         await session.create(HERE, rollout="b")
         with pytest.raises(TooMany, match="run has 2"):
             await session.create(HERE)
+
+
+async def test_the_memory_and_cpus_of_a_rollout_are_limited(make_broker: MakeBroker) -> None:
+    broker = make_broker(BrokerLimits(of_a_rollout=Room(memory_mb=300, cpus=2.5)))
+    small, big, wide = (Wish(image="here", memory_mb=100, disk_mb=disk, cpus=cpus) for disk, cpus in SIZES)
+    broker.begin_rollout("a", "example 0, rollout 0")
+    async with broker.session() as session:
+        await session.create(small, rollout="a")
+        await session.create(small, rollout="b")
+        with pytest.raises(TooMany, match=r"already has 1 sandbox: it asks for 200 of 300 MB .*, of which 150 are"):
+            await session.create(big, rollout="a")
+        with pytest.raises(NeverFits, match=r"too large for a rollout: it asks for 3 of 2\.5 .*_ROLLOUT_CPUS"):
+            await session.create(wide, rollout="a")
+        assert broker.refusal_of("a").startswith("the sandbox is too large")
+        await broker.end_rollout("a")
+        assert broker.refusal_of("a") == ""
+
+
+SIZES = ((50, 1), (100, 1), (50, 3))
+
+
+async def test_what_the_host_can_never_hold_is_refused_and_what_it_holds_later_waits(root: Path) -> None:
+    image = make_image(root / "image")
+    (image / "app").mkdir()
+    tickets = Tickets(root / "tickets", Room(memory_mb=300), Party("ada", "1"))
+    broker = Broker(Host(OnImage(backend("bwrap", root), image), OneImage(image), tickets, BrokerLimits()))
+    wish = Wish(image="here", memory_mb=100, disk_mb=100)
+    async with broker.session() as session:
+        with pytest.raises(NeverFits, match=r"too large for this worker: it asks for 400 of 300 MB"):
+            await session.create(replace(wish, memory_mb=300))
+        first = await session.create(wish)
+        await first.ready()
+        second = await session.create(wish)
+        await asyncio.sleep(0.2)
+        room = "room on the worker: it asks for 200 of 300 MB of memory and disk, of which 200 are taken"
+        assert (second.state, second.waits_for, first.waits_for) == (State.PENDING, room, "")
+        await first.end()
+        await second.ready()
+        assert (second.state, second.waits_for) == (State.RUNNING, "")
 
 
 def test_a_wish_above_a_limit_gets_the_limit() -> None:
@@ -245,7 +301,9 @@ async def test_a_host_that_limits_no_cpu_makes_sandboxes_all_the_same(root: Path
     image = make_image(root / "image")
     (image / "app").mkdir()
     sandbox = OnImage(BwrapSandbox(root, tree=NONE), image)
-    host = Host(sandbox, OneImage(image), Tickets(root / "tickets", 1, Party("ada", "1")), BrokerLimits())
+    host = Host(
+        sandbox, OneImage(image), Tickets(root / "tickets", Room(sandboxes=1), Party("ada", "1")), BrokerLimits()
+    )
     async with Broker(host).session() as session:
         machine = await session.create(Wish(image="here", cpus=2))
         assert (await machine.exec(["true"])).exit_code == 0
@@ -262,3 +320,33 @@ async def test_trouble_with_tidying_up_after_its_end_is_no_loss(broker: Broker) 
         await machine.ready()
         await machine.end()
         assert (machine.state, machine.life.by_host) == (State.STOPPED, False)
+
+
+async def test_two_ends_at_once_let_what_was_begun_be_tidied_up(broker: Broker) -> None:
+    tidied = list[str]()
+
+    @asynccontextmanager
+    async def around(wish: Wish, rollout: str) -> AsyncIterator[Around]:
+        try:
+            await asyncio.Event().wait()
+            yield Around()
+        finally:
+            await asyncio.sleep(0.1)
+            tidied.append("all of it")
+
+    async with broker.session(around) as session:
+        machine = await session.create(HERE)
+        await asyncio.sleep(0.2)
+        first = asyncio.create_task(machine.end())
+        await asyncio.sleep(0.02)
+        await asyncio.gather(first, machine.end())
+        assert tidied == ["all of it"]
+
+
+async def test_one_with_too_little_memory_to_start_is_no_failure_of_the_host(broker: Broker) -> None:
+    async with broker.session() as session:
+        machine = await session.create(Wish(image="here", memory_mb=1, disk_mb=1))
+        with pytest.raises(NotThere):
+            await machine.ready()
+        assert (machine.state, machine.life.by_host) == (State.OUT_OF_MEMORY, False)
+        assert "more memory" in machine.reason

@@ -1,4 +1,4 @@
-"""Owners and runs share the tickets of a host fairly, and their processes may die at any time."""
+"""Owners and runs share the room of a host fairly, by what they ask for, and their processes may die at any time."""
 
 import asyncio
 import os
@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from workers.broker.tickets import Party, Tickets, claim
+from workers.broker.room import Room
+from workers.broker.tickets import Party, Slip, Tickets, claim
+
+ONE, OTHER = Room(1, 1, 1), Party("bob", "2")
 
 
 class Worker:
@@ -40,9 +43,9 @@ class Worker:
 
 
 @asynccontextmanager
-async def worker(folder: Path, owner: str, run: str, wanted: int) -> AsyncIterator[Worker]:
-    """Of two tickets it takes as many as it wants and can get."""
-    program = ("-m", "tests.workers.broker.ticket_program", str(folder), "2", owner, run, str(wanted))
+async def worker(folder: Path, owner: str, run: str, *sizes: int) -> AsyncIterator[Worker]:
+    """It takes tickets of these sizes from a host that has 4 MB."""
+    program = ("-m", "tests.workers.broker.ticket_program", str(folder), "4", owner, run, *map(str, sizes))
     pipes = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(sys.executable, *program, stdin=pipes, stdout=pipes)
     try:
@@ -54,10 +57,10 @@ async def worker(folder: Path, owner: str, run: str, wanted: int) -> AsyncIterat
 
 
 async def test_a_ticket_that_is_given_back_goes_to_the_owner_who_has_none(tmp_path: Path) -> None:
-    async with worker(tmp_path, "ada", "1", 50) as greedy:
+    async with worker(tmp_path, "ada", "1", *(50 * [2])) as greedy:
         await greedy.hears("got")
         await greedy.hears("got")
-        async with worker(tmp_path, "bob", "2", 2) as modest:
+        async with worker(tmp_path, "bob", "2", 2, 2) as modest:
             assert await modest.is_silent()
             greedy.give_back()
             await modest.hears("got")
@@ -67,30 +70,76 @@ async def test_a_ticket_that_is_given_back_goes_to_the_owner_who_has_none(tmp_pa
 
 
 async def test_tickets_of_a_process_that_is_killed_are_free_at_once(tmp_path: Path) -> None:
-    async with worker(tmp_path, "ada", "1", 50) as greedy:
+    async with worker(tmp_path, "ada", "1", *(50 * [2])) as greedy:
         await greedy.hears("got")
         await greedy.hears("got")
         async with AsyncExitStack() as stack:
-            other = await stack.enter_async_context(worker(tmp_path, "bob", "2", 2))
+            other = await stack.enter_async_context(worker(tmp_path, "bob", "2", 2, 2))
             await greedy.kill()
             await other.hears("got")
             await other.hears("got")
 
 
+async def test_a_big_one_comes_before_small_ones_of_those_who_have_more(tmp_path: Path) -> None:
+    async with worker(tmp_path, "ada", "1", *(50 * [1])) as small:
+        for _ in range(4):
+            await small.hears("got")
+        async with worker(tmp_path, "bob", "2", 3) as big:
+            assert await big.is_silent()
+            for _ in range(2):
+                small.give_back()
+                assert await big.is_silent()
+                assert await small.is_silent()  # what is given back is kept for the big one
+            small.give_back()
+            await big.hears("got")
+
+
+async def test_small_ones_fit_beside_a_big_one(tmp_path: Path) -> None:
+    async with worker(tmp_path, "ada", "1", 3) as big, worker(tmp_path, "bob", "2", 1, 1) as small:
+        await big.hears("got")
+        await small.hears("got")
+        assert await small.is_silent()
+
+
+async def test_a_run_that_waits_for_itself_is_in_nobodys_way(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        host, said = Room(memory_mb=4), list[str]()
+        bound = Tickets(tmp_path, host, Party("ada", "1"), own=Room(memory_mb=1))
+        stack.callback(os.close, await bound.take(ONE))
+        waiting = asyncio.create_task(bound.take(ONE, said.append))
+        await asyncio.sleep(0.1)
+        for _ in range(3):
+            stack.callback(os.close, await asyncio.wait_for(Tickets(tmp_path, host, OTHER).take(ONE), 5))
+        assert said[-1] == "others of its run to end: it asks for 1 of 1 MB of memory and disk, of which 1 are taken"
+        waiting.cancel()
+
+
 def test_the_runs_of_an_owner_share_what_the_owner_has() -> None:
-    living = [Party("ada", "1"), Party("ada", "1"), Party("ada", "2"), Party("bob", "3")]
     parties = [Party("ada", "1"), Party("ada", "2"), Party("bob", "3"), Party("cyd", "4")]
-    assert sorted(parties, key=lambda one: claim(one, living)) == parties[::-1]
+    living = [Slip(party, ONE) for party in (parties[0], parties[0], parties[1], parties[2])]
+    waiting = [Slip(party, ONE) for party in parties]
+    assert sorted(waiting, key=lambda one: claim(one, living, Room(sandboxes=9))) == waiting[::-1]
+
+
+def test_the_scarcest_of_what_somebody_has_counts() -> None:
+    living = [Slip(Party("ada", "1"), Room(1, 512, 1)), Slip(Party("bob", "2"), Room(1, 1, 4))]
+    places = [claim(Slip(one.party, ONE), living, Room(100, 1024, 16)) for one in living]
+    assert [place[:2] for place in places] == [(0.5, 0.5), (0.25, 0.25)]
+
+
+def test_of_those_who_have_the_same_the_first_comes_first() -> None:
+    first, second = Slip(Party("ada", "1"), ONE), Slip(OTHER, ONE)
+    assert claim(first, [], Room()) < claim(second, [], Room())
 
 
 async def test_the_mark_of_somebody_who_no_longer_waits_holds_nobody_up(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
-        tickets = Tickets(tmp_path, 3, Party("ada", "1"))
-        stack.callback(os.close, await tickets.take())
-        mark = tmp_path / "waiting" / "bob:2:dead"
+        tickets = Tickets(tmp_path, Room(sandboxes=3), Party("ada", "1"))
+        stack.callback(os.close, await tickets.take(ONE))
+        mark = tmp_path / "waiting" / Slip(Party("bob", "2"), ONE).name
         mark.touch()
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(tickets.take(), 0.2)
+            await asyncio.wait_for(tickets.take(ONE), 0.2)
         os.utime(mark, (0, 0))
-        stack.callback(os.close, await asyncio.wait_for(tickets.take(), 5))
+        stack.callback(os.close, await asyncio.wait_for(tickets.take(ONE), 5))
         assert not mark.exists()

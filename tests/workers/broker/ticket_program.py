@@ -1,6 +1,6 @@
-"""A worker's process: `ticket_program FOLDER COUNT OWNER RUN WANTED` says in a line when it gets a ticket.
+"""A worker's process: `ticket_program FOLDER MEMORY_MB OWNER RUN SIZE...` says in a line when it gets a ticket.
 
-A line on its standard input gives one back.
+It asks at once for a ticket of each SIZE, out of a host's MEMORY_MB. A line on its standard input gives one back.
 """
 
 import asyncio
@@ -8,18 +8,19 @@ import os
 import sys
 from pathlib import Path
 
+from workers.broker.room import Room
 from workers.broker.tickets import Party, Tickets
 
 
-async def main(folder: str, count: str, owner: str, run: str, wanted: str) -> None:
-    tickets = Tickets(Path(folder), int(count), Party(owner, run))
+async def main(folder: str, memory_mb: str, owner: str, run: str, *sizes: str) -> None:
+    tickets = Tickets(Path(folder), Room(memory_mb=float(memory_mb)), Party(owner, run))
     taken: asyncio.Queue[int] = asyncio.Queue()
 
-    async def take() -> None:
-        taken.put_nowait(await tickets.take())
+    async def take(size: str) -> None:
+        taken.put_nowait(await tickets.take(Room(1, float(size), 1)))
         print("got", flush=True)
 
-    tasks = [asyncio.create_task(take()) for _ in range(int(wanted))]
+    tasks = [asyncio.create_task(take(size)) for size in sizes]
     print("asks", flush=True)
     while await asyncio.to_thread(sys.stdin.readline):
         os.close(taken.get_nowait())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,3 +77,20 @@ async def test_who_ends_one_takes_it_from_its_rollout_as_the_host_would(broker: 
         await teller(hub, broker).tell()
         assert (machine.state, machine.reason, machine.life.by_host) == (State.STOPPED, "alice has ended it", True)
         assert not other.state.final
+
+
+async def test_what_one_waits_for_is_told(broker: Broker) -> None:
+    hub = Hub()
+    async with broker.session() as session:
+        first = [await session.create(Wish(image="here")) for _ in range(4)]  # as many as the host of the tests has
+        await asyncio.gather(*(machine.ready() for machine in first))
+        await session.create(Wish(image="here"))
+        while not (report := await told(hub, broker)).items[0].waits_for.startswith("room"):
+            await asyncio.sleep(0.05)
+        assert report.items[0].waits_for == "room on the worker: 4 of 4 sandboxes exist"
+        assert [item.waits_for for item in report.items[1:]] == [""] * 4
+
+
+async def told(hub: Hub, broker: Broker) -> LiveReport:
+    await teller(hub, broker).tell()
+    return hub.told[-1]

@@ -48,6 +48,13 @@ def test_trouble_with_a_sandbox_is_whose_doing_it_was(ended: Any, kind: FailureK
     assert record.failure.kind is kind
 
 
+def test_a_sandbox_that_is_refused_for_its_size_is_not_tried_again() -> None:
+    record = blamed(failed(), [], BEGAN, refused="the sandbox is too large")
+    assert record.failure is not None
+    assert record.failure.kind is FailureKind.LIMIT
+    assert record.failure.message.startswith("the sandbox is too large; ")
+
+
 def test_a_score_is_lost_with_a_sandbox_that_the_host_ended() -> None:
     record = blamed(make_record(), [machine(State.FAILED, by_host=True)], BEGAN)
     assert (record.outcome, record.reward) == (Outcome.FAILED, None)

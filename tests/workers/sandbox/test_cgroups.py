@@ -1,10 +1,21 @@
 """The cgroup drivers on trees of plain files; v1 or v2 for real is the doctor's part."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from workers.sandbox.cgroups import NONE, find_tree, make_group, planned_paths, read_field
+from workers.sandbox.cgroups import (
+    NONE,
+    Tree,
+    enable_controllers,
+    find_tree,
+    make_group,
+    planned_paths,
+    read_field,
+    remove_cgroup,
+)
 from workers.sandbox.interface import MIB, Limits
 
 LIMITS = Limits(memory_bytes=64 * MIB, pids=20, cpus=0.5)
@@ -76,6 +87,58 @@ def test_v2_counts_what_the_kernel_killed(tmp_path: Path) -> None:
     (group.paths[0] / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
     (group.paths[0] / "memory.current").write_text("4096\n")
     assert (group.stats().oom_kills, group.stats().memory_bytes) == (2, 4096)
+
+
+def test_v2_takes_kills_without_the_groups_own_limit_for_the_hosts(tmp_path: Path) -> None:
+    mount = tmp_path / "fs"
+    version2(mount, "w", "memory pids")
+    group = make_group(find_tree(mount, own(tmp_path, "0::/w\n")), "abc", LIMITS)
+    (group.paths[0] / "memory.events").write_text("max 7\noom 0\noom_kill 2\n")
+    assert (group.stats().oom_kills, group.stats().host_kills) == (0, 2)
+
+
+@pytest.mark.parametrize(("peak", "swap", "counted"), [(9, 9, (0, 1)), (64, 9, (1, 0)), (9, 64, (1, 0))])
+def test_v1_tells_the_groups_own_limit_by_its_peak(
+    tmp_path: Path, peak: int, swap: int, counted: tuple[int, int]
+) -> None:
+    mount = tmp_path / "fs"
+    for path in ("memory", "pids"):
+        (mount / path).mkdir(parents=True)
+        (mount / path / "cgroup.procs").write_text("")
+    group = make_group(find_tree(mount, own(tmp_path, "4:memory:/\n8:pids:/\n")), "abc", LIMITS)
+    place = group.directories["memory"]
+    (place / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
+    (place / "memory.max_usage_in_bytes").write_text(f"{peak * MIB}\n")
+    (place / "memory.memsw.max_usage_in_bytes").write_text(f"{swap * MIB - 4096}\n")
+    assert (group.stats().oom_kills, group.stats().host_kills) == counted
+
+
+@pytest.mark.sandbox
+def test_the_kernel_tells_a_groups_own_limit_from_one_above_it(tmp_path: Path) -> None:
+    tree = find_tree()
+    if tree.driver == "none":
+        pytest.skip("this host lets us make no groups")
+    for inner, outer, counted in ((32, 64, (1, 0)), (64, 32, (0, 1))):
+        above = make_group(tree, f"test-{tmp_path.name}-{inner}", Limits(memory_bytes=outer * MIB))
+        below = Tree(tree.driver, above.directories)
+        if tree.driver == "v2":
+            enable_controllers(above.paths[0])
+        group = make_group(below, "in", Limits(memory_bytes=inner * MIB))
+        try:
+            killed = subprocess.run([sys.executable, "-c", FILL, *group.procs], check=False)
+            assert killed.returncode == -9
+            assert (group.stats().oom_kills, group.stats().host_kills) == counted
+        finally:
+            for path in (*group.paths, *above.paths):
+                remove_cgroup(path)
+
+
+FILL = """
+import sys
+for path in sys.argv[1:]:
+    open(path, "w").write("0")
+held = b"1" * (128 << 20)
+"""
 
 
 def test_a_field_that_is_not_there_is_zero(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Why a box has ended, when one of its commands ran out of memory before."""
+"""Why a box has ended, when one of its commands ran out of memory before, or the host did."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from workers.sandbox import BoxExpired, BoxOutOfMemory, BoxSpec, Sandbox
+from workers.sandbox import BoxExpired, BoxGone, BoxKilled, BoxOutOfMemory, BoxSpec, Sandbox
 from workers.sandbox.box import NO_STATS, AgentBox
 
 pytestmark = pytest.mark.sandbox
@@ -50,6 +50,18 @@ async def test_another_kill_for_memory_ends_it(box: AgentBox, kills: Kills) -> N
     kills.count = 2
     await box.kill()
     assert isinstance(await box.ended(), BoxOutOfMemory)
+
+
+async def test_a_kill_because_the_host_ran_out_of_memory_is_the_hosts(sandbox: Sandbox) -> None:
+    async with sandbox.create(BoxSpec()) as made:
+        assert isinstance(made, AgentBox)
+        job = await made.start_job(["sh", "-c", "kill -9 -1"])
+        with pytest.raises(BoxGone):
+            await job.wait()
+        assert not isinstance(await made.ended(), BoxKilled)
+        made._stats = lambda: replace(NO_STATS, host_kills=1)
+        ended = await made.ended()
+        assert (type(ended), ended.message) == (BoxKilled, "the host ran out of memory")
 
 
 async def test_a_command_that_the_lifetime_ended_did_not_run_out_of_memory(box: AgentBox, kills: Kills) -> None:

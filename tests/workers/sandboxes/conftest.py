@@ -53,7 +53,7 @@ def fake_job(root: Path, hub: str, reports: asyncio.Queue[SandboxReport], said: 
     settings = WorkerEnvironment(data=root, token="hubw_x")
     return SimpleNamespace(
         claim=SimpleNamespace(payload=payload.model_dump(mode="json"), owner="alice", run_id="r"),
-        lease=SimpleNamespace(log=said.append, mask=lambda *secrets: None, masked=str),
+        lease=SimpleNamespace(log=said.append, mask=lambda *secrets: None, masked=str, progress=lambda *amounts: None),
         run=SimpleNamespace(
             run_id="r", post=post, absolute=lambda path: f"{hub}{path}", authorization=lambda: {"Authorization": "run"}
         ),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, WSMsgType, WSServerHandshakeError
+from envhub.protocol.runs import FailureKind
 from envhub.protocol.sandboxes.sandboxes import SandboxState
 
 from tests.fakes import echo_socket
@@ -121,6 +122,14 @@ async def test_who_reads_gets_all_of_it_however_fast_it_comes(running: Running) 
             assert event["kind"] != "lost"
             got += len(base64.b64decode(event["data"]))
     assert (got, event["exit_code"]) == (20_000_000, 3)
+
+
+async def test_one_that_its_own_commands_killed_is_not_the_hosts_failure(running: Running) -> None:
+    await running.http.post("/exec", json={"command": "kill -9 -1"})
+    with pytest.raises(RunFailed) as failed:
+        await asyncio.wait_for(running.task, 20)
+    assert (failed.value.failure.kind, failed.value.failure.code) == (FailureKind.POLICY, "sandbox_ended_itself")
+    assert "from within" in failed.value.failure.message
 
 
 async def test_a_process_is_killed_and_then_takes_no_input(running: Running) -> None:

@@ -15,8 +15,9 @@ from workers.broker.docker.ports import Ports, ports_of
 from workers.broker.docker.running import Running
 from workers.broker.docker.wishes import CreateRequest, ExecRequest, HostConfig, argv_of, variables, wish_of
 from workers.broker.home import Home
-from workers.broker.interface import Held, NotThere, Session, State
+from workers.broker.interface import Held, NotThere, Session
 from workers.broker.prime.refusals import Refusal
+from workers.images.interface import ImageLacking
 from workers.sandbox import SandboxError
 
 CONTAINERS_KEPT, EXECS_KEPT = 256, 1000  # beyond these, the oldest that have ended are dropped
@@ -146,7 +147,7 @@ class Engine:
         try:
             await container.held.ready()
         except NotThere as error:
-            if container.held.state is State.FAILED:
+            if isinstance(error.__cause__, ImageLacking):
                 raise Refusal(404, f"No such image: {container.asked.image}: {error.message}") from error
             raise Refusal(409, f"container {container.id[:12]} has ended: {error.message}") from error
 

@@ -3,6 +3,7 @@
 409   the sandbox has ended: every release then asks for its error context and raises the matching class
 502   with error sandbox_not_found: there is no sandbox with this id
 408   the command timed out
+422   the request is malformed, or asks for a sandbox larger than any that can be had here: clients raise at once
 429   too many sandboxes at once: releases from 0.3 on retry for 40 s
 501   this hub does not have the feature; the text says what it has instead
 """
@@ -16,7 +17,7 @@ from aiohttp import web
 from envhub.protocol.base import JsonObject
 from pydantic import ValidationError
 
-from workers.broker.interface import NotThere, TooMany
+from workers.broker.interface import NeverFits, NotThere, TooMany
 from workers.broker.prime.protobuf import Malformed
 from workers.images.interface import ImageLacking
 from workers.sandbox import BoxGone, FileRefused, SandboxError, TooLarge
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 STATUSES: tuple[tuple[type[SandboxError], int], ...] = (
     (TooMany, 429),
+    (NeverFits, 422),
     (ImageLacking, 400),
     (TooLarge, 413),
     (BoxGone, 409),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from envhub.protocol.registry.needs import Need, NeedKind
+from envhub.protocol.runner import Described
+from envhub.protocol.sandboxes.images import canonical
 from packaging.utils import canonicalize_name
 
 from workers.builds.record import Record
+from workers.images.dockerfile.task_folders import TaskFolder, by_name
 from workers.images.interface import ImageLacking
 from workers.rollouts.needs import cleaned, hidden, hosts, told
 from workers.rollouts.sandboxes import RunSandboxes
@@ -47,6 +50,25 @@ async def check_images(project: str, sandboxes: RunSandboxes, unmet: Unmet, reco
         return
     later = f"; {len(names) - built} more when they are first used" if built < len(names) else ""
     record.add(CHECK, True, f"{built} image{'s'[: built != 1]} of its Dockerfiles{later}")
+
+
+def without_built(described: Described, folders: Iterable[TaskFolder]) -> Described:
+    """Drop the images that are built from Dockerfiles of the environment from those that its rows need."""
+    built = set(by_name(list(folders)))
+    splits = {
+        name: split.model_copy(
+            update={"images": {image: row for image, row in split.images.items() if not _is_built(image, built)}}
+        )
+        for name, split in described.splits.items()
+    }
+    return described.model_copy(update={"splits": splits})
+
+
+def _is_built(image: str, built: Collection[str]) -> bool:
+    try:
+        return canonical(image) in built
+    except ValueError:
+        return False  # a name that no image can have: its rollouts will say so
 
 
 def needs_of(error: ImageLacking, asked: Iterable[tuple[str, str]]) -> tuple[Need, ...]:

@@ -15,7 +15,7 @@ from envhub.protocol.runs import FailureKind
 
 from workers.builds.record import Record
 from workers.builds.trying.aged import loser, may_be_aged
-from workers.builds.trying.images_check import check_images
+from workers.builds.trying.images_check import check_images, without_built
 from workers.builds.trying.scripted import CHECK, Scripted, run_scripted
 from workers.rollouts.environment import InstalledEnvironment
 from workers.rollouts.errors import RunnerFatal, RunnerGone
@@ -99,7 +99,7 @@ async def try_environment(subject: Subject, record: Record) -> Trial:
             summary = f"{hello.env_class} of verifiers {hello.verifiers or '(none)'} on Python {hello.python}"
             record.add("load", True, f"{summary}, in {hello.load_s:.1f} s")
             with _stage("describe", subject, record, unmet):
-                described = _bounded(await runner.describe())
+                described = without_built(_bounded(await runner.describe()), sandboxes.folders)
             trial = replace(trial, described=described)
             sizes = ", ".join(f"{name}: {_size(split)}" for name, split in described.splits.items())
             record.add("describe", True, sizes or "no split")

@@ -54,6 +54,7 @@ class LiveSandbox(Request):
     rollout: Annotated[str, Field(max_length=200)] = ""
     image: Line
     state: Literal["pending", "running"]
+    waits_for: Line = ""  # what a pending one waits for: room on its worker, its image
     created_at: datetime
     memory_bytes: Size | None = None
     memory_mb: Count = 0  # its limit

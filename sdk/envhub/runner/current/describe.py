@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..legacy.describe import fields_schema
+from ..row_images import images, of_task
 
 MAX_COUNTED = 200_000
 MAX_COUNT_S = 20.0
@@ -42,7 +43,8 @@ def describe(adapter: Current, as_row: Callable[[Any], dict[str, Any]], rows: in
         if task is None:
             break
         found.append(as_row(task))
-    split = {"size": size(adapter), "rows": found}
+    split: dict[str, Any] = {"size": size(adapter), "rows": found}  # which reads all tasks that may be read
+    split["images"] = images(map(adapter.task, range(adapter.tasks_read)), of_task)
     return {
         "env_class": adapter.env_class,
         "splits": {"train": split, "eval": {**split, "rows_of": "train"}},

@@ -17,6 +17,7 @@ from ..adapters import NoSuchExample, Policy, Row
 from ..arguments import merged
 from ..attempts import CURRENT, Attempt, Result
 from ..legacy.describe import fields_schema
+from ..row_images import images, of_task
 from .adapter import KEY_VARIABLE, CurrentAdapter, _Scoring, task_row
 from .describe import size
 from .early_results import to_result
@@ -120,7 +121,8 @@ class EarlyAdapter(CurrentAdapter):
         """Return the body of the `described` frame."""
         first = self.task(0)
         found = [task_row(task) for index in range(rows) if (task := self.task(index)) is not None]
-        split = {"size": size(self), "rows": found}
+        split: dict[str, Any] = {"size": size(self), "rows": found}
+        split["images"] = images(map(self.task, range(self.tasks_read)), of_task)
         return {
             "env_class": self.env_class,
             "splits": {"train": split, "eval": {**split, "rows_of": "train"}},

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ..jsonable import to_json
+from ..row_images import images, of_env
 
 
 class Legacy(Protocol):
@@ -56,7 +57,9 @@ def _split(adapter: Legacy, name: str, rows: int) -> dict[str, Any] | None:
         return None
     first = [to_json(dict(dataset[index])) for index in range(min(rows, len(dataset)))]
     same = name == "eval" and dataset is adapter.split("train")
-    return {"size": len(dataset), "rows": first, **({"rows_of": "train"} if same else {})}
+    image_of = of_env(adapter.leaves[0]) if len(adapter.leaves) == 1 else None
+    named = images((dict(dataset[index]) for index in range(len(dataset))), image_of) if image_of else {}
+    return {"size": len(dataset), "rows": first, "images": named, **({"rows_of": "train"} if same else {})}
 
 
 def _system_prompt(adapter: Legacy) -> str | None:

@@ -15,6 +15,7 @@ from workers.broker.broker import Broker
 from workers.broker.interface import State
 from workers.broker.life import Host
 from workers.broker.limits import BrokerLimits
+from workers.broker.room import Room
 from workers.broker.surroundings import nothing
 from workers.broker.tickets import Party, Tickets
 from workers.images.interface import Image, ImageLacking
@@ -44,7 +45,9 @@ async def real_service(root: Path) -> AsyncIterator[str]:
     image = make_image(root / "image")
     images = SomeImages(image)
     sandbox = OnImage(backend("bwrap", root), image)
-    broker = Broker(Host(sandbox, images, Tickets(root / "tickets", 16, Party("ada", "1")), BrokerLimits(), nothing))
+    broker = Broker(
+        Host(sandbox, images, Tickets(root / "tickets", Room(sandboxes=16), Party("ada", "1")), BrokerLimits(), nothing)
+    )
     async with broker.session() as session:
 
         async def begin(request: web.Request) -> web.Response:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.sandboxes import LACKING_IMAGE, SLOW_IMAGE
 from tests.workers.broker.prime.service import Client
-from workers.broker.interface import State, TooMany, Wish
+from workers.broker.interface import NeverFits, State, TooMany, Wish
 from workers.broker.prime import service
 
 
@@ -61,6 +61,15 @@ async def test_a_refused_creation_is_tried_again_under_the_same_key(
         patch.setattr(client.session, "create", full)
         assert await client.call("POST", "/api/v1/sandbox", json=body) == (429, {"detail": "no room (end some)"})
     assert (await client.call("POST", "/api/v1/sandbox", json=body))[0] == 200
+
+
+async def test_what_can_never_be_had_is_refused_at_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_args: Any, **_more: Any) -> Any:
+        raise NeverFits("too large", "ask for less")
+
+    monkeypatch.setattr(client.session, "create", never)
+    answer = await client.call("POST", "/api/v1/sandbox", json={"name": "x", "docker_image": "x"})
+    assert answer == (422, {"detail": "too large (ask for less)"})
 
 
 @pytest.mark.parametrize(
