@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from workers.broker.interface import State, TooMany, Wish
 from workers.broker.life import Host
 from workers.broker.machine import Machine
 from workers.broker.surroundings import Surroundings
+from workers.images.interface import ImageLacking
 
 REMEMBERED = 1000  # ended sandboxes that a session keeps in memory
 MOST_RECORDED = 128 * 1024 * 1024  # bytes of recorded commands that a session keeps for its ended sandboxes
@@ -96,6 +97,13 @@ class Broker:
         for session in self._sessions:
             session.forget(key)
         return found
+
+    async def fetch(self, images: Iterable[str]) -> None:
+        """Wait until these images are here, or are known not to be had."""
+        for name in dict.fromkeys(images):
+            with suppress(ImageLacking):
+                async with self._host.images.using(name):
+                    pass
 
     def refuse_more(self, rollout: str) -> None:
         """Raise TooMany if the run or the rollout has reached its limit of living sandboxes."""

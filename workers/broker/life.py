@@ -49,6 +49,7 @@ class Life:
     def __init__(self, host: Host, wish: Wish, rollout: str, born: Callable[[Box], Awaitable[None]]) -> None:
         self.state = State.PENDING
         self.reason = ""
+        self.waits_for = "room on its host"  # while it is pending
         self.lacking = ""  # the image that could not be obtained
         self.error: Exception | None = None  # why it failed, if that is the fault of the wish
         self.by_host = False  # whether the host ended it, not somebody in the run
@@ -136,7 +137,9 @@ class Life:
     async def _make(self, stack: AsyncExitStack) -> Box:
         ticket = await self._host.tickets.take()
         stack.callback(os.close, ticket)
+        self.waits_for = f"its image {self._wish.image}"
         self.image = await stack.enter_async_context(self._host.images.using(self._wish.image))
+        self.waits_for = "its box"
         around = await stack.enter_async_context(self._host.surroundings(self._wish, self._rollout))
         self.allow = around.allow
         spec = BoxSpec(
