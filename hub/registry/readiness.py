@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from envhub.protocol.registry.needs import CheckSettings, Need, NeedKind, distinct, flag_for, toml_for, way_of_a_run
+from envhub.protocol.registry.needs import (
+    ANY,
+    CheckSettings,
+    Need,
+    NeedKind,
+    distinct,
+    flag_for,
+    toml_for,
+    way_of_a_run,
+)
 from envhub.protocol.registry.packages import Check, VersionState
 
 from hub.accounts.models import User
@@ -24,12 +33,14 @@ FIELDS = {  # fields of an evaluation; other kinds of need concern the environme
 }
 ENVIRONMENT = "environment"
 MOST_USES = 100  # images of a version that are checked before a run
-# Things that arguments commonly choose: another data set, server or agent. A run with arguments of its own may not need
-# these, and fails with a clear error if it does.
+# Things that arguments commonly choose: another data set, server, agent or task, whose image is another. A run with
+# arguments of its own may not need these, and fails with a clear error if it does.
 BY_ARGUMENT = {
     *(NeedKind.DATA_SET, NeedKind.MODEL, NeedKind.CORPUS, NeedKind.FILE, NeedKind.HOST, NeedKind.JUDGE),
-    *(NeedKind.CLONE_HOST, NeedKind.PROGRAM),
+    *(NeedKind.CLONE_HOST, NeedKind.PROGRAM, NeedKind.SANDBOX),
 }
+
+NO_SANDBOXES = (NeedKind.SANDBOX, ANY)  # no image meets it
 
 
 def require_runnable(
@@ -104,8 +115,8 @@ def unmet_needs(version: Version, given: CheckSettings) -> tuple[Need, ...]:
     known = known_needs(version)
     if version.lock is None:  # it could not even be installed without these
         return known
-    open_to_arguments = BY_ARGUMENT if given.argued_unlike(settings_of(version)) else frozenset[NeedKind]()
-    known = tuple(need for need in known if need.kind not in open_to_arguments)
+    if given.argued_unlike(settings_of(version)):
+        known = tuple(need for need in known if need.kind not in BY_ARGUMENT or need.key == NO_SANDBOXES)
     owner_id = version.environment.owner_id
     return tuple(need for need in known if not given.meets(need) and not can_have(need, owner_id))
 

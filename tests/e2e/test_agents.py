@@ -25,7 +25,7 @@ SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"  # how mini-SWE-agent is t
 SHELLS = {"bash": "command", "Bash": "command", "shell_command": "command", "exec_command": "cmd"}
 
 
-def uses_its_shell(then: str = "", **more: str) -> Callable[[dict[str, Any]], Answer]:
+def uses_its_shell(then: str = "", write: str = WRITE, **more: str) -> Callable[[dict[str, Any]], Answer]:
     """A model that writes the file by whatever tool the agent calls a shell; then it answers, or runs `then`.
     `more` are further arguments that the tool wants."""
 
@@ -35,7 +35,7 @@ def uses_its_shell(then: str = "", **more: str) -> Callable[[dict[str, Any]], An
         done = any(message["role"] == "tool" for message in body["messages"])
         if done and not then:
             return Answer("It is 42.")
-        return Answer("", tool_calls=((shell, json.dumps({SHELLS[shell]: then if done else WRITE} | more)),))
+        return Answer("", tool_calls=((shell, json.dumps({SHELLS[shell]: then if done else write} | more)),))
 
     return answer
 
@@ -74,6 +74,25 @@ def test_opencode_of_the_legacy_generation_too(stack: Stack) -> None:
     check_rollout(stack, script, "e2e-cli-agents")
     with stack.restarted(**NO_INDEXES):
         check_rollout(stack, script, "e2e-cli-agents")
+
+
+RELEASE = """\
+v=$(curl -fsSL https://opencode.ai/install | sed -n 's/^version=.*:-\\(.*\\)}"$/\\1/p')
+curl -fsSL https://github.com/anomalyco/opencode/releases/download/v$v/opencode-linux-x64.tar.gz -o /tmp/archive
+echo "$v $(sha256sum < /tmp/archive)"
+"""
+
+
+def test_opencode_on_harbors_tasks_of_which_one_has_no_image_here(stack: Stack) -> None:
+    version = stack.wait_ready(stack.push(PACKAGES / "e2e-opencode-harbor"))
+    assert [need.words for need in version.needs] == ["sandbox registry.example.org/e2e/base:1"], version.checks
+    number, sha256, _ = stack.cli("sandbox", "run", "--", "sh", "-c", RELEASE).out.split()
+    release = {"release_repo": "anomalyco/opencode", "release_version": number, "release_sha256": sha256}
+    asked = ("e2e-opencode-harbor", "--harness", json.dumps(release))
+    refused = stack.cli("eval", "run", "e2e-opencode-harbor", "-m", stack.register(PolicyEndpoint()), code=1).err
+    assert "registry.example.org/e2e/base:1" in refused
+    script = uses_its_shell(write="echo 42 > /app/answer.txt", description="Writes the answer")
+    check_rollout(stack, script, *asked, "--taskset", '{"task_names": ["greet"]}')
 
 
 LACKING = {  # of what no package index has

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from workers.broker.interface import NeverFits, NotThere, State, TooMany, Wish
@@ -20,6 +20,7 @@ from workers.broker.life import Host
 from workers.broker.machine import Machine
 from workers.broker.room import NOTHING, Room
 from workers.broker.surroundings import Surroundings
+from workers.images.interface import ImageLacking
 
 REMEMBERED_ROLLOUTS = 10_000
 REMEMBERED = 1000  # ended sandboxes that a session keeps in memory
@@ -109,6 +110,13 @@ class Broker:
         for session in self._sessions:
             session.forget(key)
         return found
+
+    async def fetch(self, images: Iterable[str]) -> None:
+        """Wait until these images are here, or are known not to be had."""
+        for name in dict.fromkeys(images):
+            with suppress(ImageLacking):
+                async with self._host.images.using(name):
+                    pass
 
     def refuse_more(self, wish: Wish, rollout: str) -> None:
         """Raise NotThere if the rollout has ended, NeverFits if some limit has no room for the wish, and TooMany if the

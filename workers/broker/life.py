@@ -49,7 +49,7 @@ class Life:
     def __init__(self, host: Host, wish: Wish, rollout: str, born: Callable[[Box], Awaitable[None]]) -> None:
         self.state = State.PENDING
         self.reason = ""
-        self.waits_for = ""  # while it is pending
+        self.waits_for = ""  # while it is pending; kept if it ended so
         self.lacking = ""  # the image that could not be obtained
         self.error: Exception | None = None  # why it failed, if that is the fault of the wish
         self.by_host = False  # whether the host ended it, not somebody in the run
@@ -142,8 +142,9 @@ class Life:
     async def _make(self, stack: AsyncExitStack) -> Box:
         ticket = await self._host.tickets.take(self._host.limits.room_for(self._wish), self._waits)
         stack.callback(os.close, ticket)
-        self._waits("its image")
+        self._waits(f"its image {self._wish.image}")
         self.image = await stack.enter_async_context(self._host.images.using(self._wish.image))
+        self._waits("its box")
         around = await stack.enter_async_context(self._host.surroundings(self._wish, self._rollout))
         self.allow = around.allow
         spec = BoxSpec(
@@ -198,6 +199,5 @@ class Life:
     def _finish(self, state: State, reason: str) -> None:
         if not self.state.final:
             self.state, self.reason, self.ended = state, reason, datetime.now(UTC)
-            self.waits_for = ""
         self._ready.set()
         self._over.set()

@@ -15,19 +15,23 @@ from workers.rollouts.joining import failed, is_infrastructure
 
 MOST_TOLD, MOST_COMMANDS = 100, 1000  # limits of a rollout's record: sandboxes, and commands of all of them
 OWN_ENDS = (State.OUT_OF_MEMORY, State.TIMED_OUT)
+LONG_WAIT_S = 10.0
 
 
 def blamed(record: RolloutRecord, machines: Sequence[Machine], began: datetime, refused: str = "") -> RolloutRecord:
     """Add the sandboxes to the record and correct the failure's kind.
 
-    A sandbox ended by the host is an infrastructure failure, whatever the environment made of it. Conversely, the
-    library blames all sandbox trouble on infrastructure, even if a limit or the rollout's own commands ended it, or if
-    one was `refused` because of the rollout's own limits.
+    A sandbox ended by the host is an infrastructure failure, whatever the environment made of it, and so is a rollout
+    whose sandbox did not come in time. Conversely, the library blames all sandbox trouble on infrastructure, even if a
+    limit or the rollout's own commands ended it, or if one was `refused` because of the rollout's own limits.
     """
     record = record.model_copy(update={"sandboxes": uses(machines, began)})
     for machine in machines:
         if machine.life.by_host:
             return failed(record, FailureKind.INFRASTRUCTURE, "SandboxLost", f"a sandbox was lost: {machine.reason}")
+    for machine in awaited_in_vain(record, machines):
+        why = f"a sandbox was not ready after {_age(machine):.0f} s: it waited for {machine.life.waits_for}"
+        return _with_kind(record, FailureKind.INFRASTRUCTURE, why)
     if record.outcome is Outcome.FAILED and is_infrastructure(record) and not _has_unanswered_turn(record):
         for machine in machines:
             if machine.state in OWN_ENDS:
@@ -41,6 +45,18 @@ def blamed(record: RolloutRecord, machines: Sequence[Machine], began: datetime, 
         if machines:  # the sandboxes worked, so one of the environment's own commands failed
             return _with_kind(record, FailureKind.ENVIRONMENT, "")
     return record
+
+
+def awaited_in_vain(record: RolloutRecord, machines: Sequence[Machine]) -> Sequence[Machine]:
+    """Return the sandboxes that a failed rollout waited for until it or its client gave up, and not just briefly."""
+    if record.failure is None or record.failure.kind not in (FailureKind.INFRASTRUCTURE, FailureKind.LIMIT):
+        return ()
+    never_ready = (one for one in machines if one.started is None and one.state in (State.PENDING, State.STOPPED))
+    return [machine for machine in never_ready if _age(machine) > LONG_WAIT_S]
+
+
+def _age(machine: Machine) -> float:
+    return seconds(machine.created, machine.ended or datetime.now(UTC))
 
 
 def _has_unanswered_turn(record: RolloutRecord) -> bool:

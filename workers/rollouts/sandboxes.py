@@ -38,6 +38,7 @@ from workers.broker.tickets import Party, Tickets
 from workers.images.dockerfile.images import DockerfileImages
 from workers.images.dockerfile.task_folders import TaskFolder, task_folders
 from workers.images.interface import Images
+from workers.images.lasting import lasting
 from workers.images.sources import RunImages
 from workers.rollouts.boxes import destination
 from workers.rollouts.image_builds import BuildBoxes
@@ -190,6 +191,7 @@ async def run_sandboxes(
             files = WithRepositories(repositories_of(job, sandbox), data.files())
             boxes = BuildBoxes(job.settings, stores, OutsideServer(files, job.lease.log, lacking), allow)
             images = DockerfileImages(run_images, folders, boxes.bench(job.lease.log), salt=job.claim.owner)
+        images = await stack.enter_async_context(lasting(images))
         sandboxes = open_sandboxes(job, sandbox, images, stores, allow=allow, folders=folders, within=within)
         if shown:
             await stack.enter_async_context(tell_of_sandboxes(job, sandboxes.broker))

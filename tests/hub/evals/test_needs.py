@@ -173,12 +173,18 @@ def test_going_on_is_refused_as_starting_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "refused"), [(NeedKind.HOST, False), (NeedKind.DATA_SET, False), (NeedKind.SANDBOX, True)]
+    ("kind", "name", "refused"),
+    [
+        (NeedKind.HOST, "data.example.org:80", False),
+        (NeedKind.DATA_SET, "data.example.org:80", False),
+        (NeedKind.SANDBOX, "python:3.13", False),  # an image that other tasks may not name
+        (NeedKind.SANDBOX, "*", True),
+    ],
 )
 def test_what_arguments_commonly_choose_is_not_known_to_be_needed_with_others(
-    alice: User, kind: NeedKind, refused: bool
+    alice: User, kind: NeedKind, name: str, refused: bool
 ) -> None:
-    create_needing_version(need(kind, "data.example.org:80"), user=alice)
+    create_needing_version(need(kind, name), user=alice)
     with pytest.raises(Conflict):
         evaluate(alice)
     with pytest.raises(Conflict) if refused else nullcontext():

@@ -17,13 +17,17 @@ from workers.rollouts.sandbox_use import blamed
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def machine(state: State, *, by_host: bool = False, lacking: str = "", reason: str = "") -> Any:
+def machine(
+    state: State, *, by_host: bool = False, lacking: str = "", reason: str = "", waited_s: float | None = None
+) -> Any:
     """As workers.broker.machine.Machine, once it has ended."""
-    life = SimpleNamespace(by_host=by_host, lacking=lacking, image=None)
+    life = SimpleNamespace(by_host=by_host, lacking=lacking, image=None, waits_for="its image b")
+    created = BEGAN + timedelta(seconds=1)
     ran = Command(("ls",), "/", BEGAN + timedelta(seconds=3), 0.5, 0, "a")
     return SimpleNamespace(
         id="a", wish=Wish(image="b"), state=state, reason=reason, life=life, cpus=1.0, memory_mb=5, commands=[ran],
-        commands_dropped=0, created=BEGAN + timedelta(seconds=1), ended=BEGAN + timedelta(seconds=9),
+        commands_dropped=0, created=created, started=created if waited_s is None else None,
+        ended=created + timedelta(seconds=8 if waited_s is None else waited_s),
     )  # fmt: skip
 
 
@@ -53,6 +57,18 @@ def test_a_sandbox_that_is_refused_for_its_size_is_not_tried_again() -> None:
     assert record.failure is not None
     assert record.failure.kind is FailureKind.LIMIT
     assert record.failure.message.startswith("the sandbox is too large; ")
+@pytest.mark.parametrize("kind", [FailureKind.LIMIT, FailureKind.INFRASTRUCTURE])
+def test_a_rollout_whose_sandbox_did_not_come_in_time_is_tried_again(kind: FailureKind) -> None:
+    record = blamed(failed(kind), [machine(State.STOPPED), machine(State.STOPPED, waited_s=100)], BEGAN)
+    assert record.failure is not None
+    assert record.failure.kind is FailureKind.INFRASTRUCTURE
+    assert record.failure.message.startswith("a sandbox was not ready after 100 s: it waited for its image b; ")
+
+
+def test_a_sandbox_asked_for_at_the_end_of_the_time_is_no_excuse() -> None:
+    record = blamed(failed(FailureKind.LIMIT), [machine(State.STOPPED, waited_s=2)], BEGAN)
+    assert record.failure is not None
+    assert record.failure.kind is FailureKind.LIMIT
 
 
 def test_a_score_is_lost_with_a_sandbox_that_the_host_ended() -> None:

@@ -16,7 +16,7 @@ from workers.builds.record import Record
 from workers.builds.trying.mismatch import mismatch
 from workers.rollouts.needs import tells_of_a_program, told
 from workers.rollouts.package_stores import GATEWAY
-from workers.rollouts.sandbox_use import blamed
+from workers.rollouts.sandbox_use import awaited_in_vain, blamed
 from workers.rollouts.session import Runner
 from workers.rollouts.unmet import Unmet
 
@@ -51,6 +51,38 @@ async def run_scripted(runner: Runner, hello: Hello, described: Described, unmet
         record.add(CHECK, True, f"not tried: {NO_EXAMPLES}")
         return Scripted()
     n = 2 if hello.requires_group else 1
+    tried = await _try(runner, split, n, unmet)
+    if tried is not None and tried.awaited and unmet.broker is not None:
+        await unmet.broker.fetch(tried.awaited)
+        tried = await _try(runner, split, n, unmet)
+    if tried is None:
+        record.add(CHECK, False, "the runner reported no rollout")
+        return Scripted()
+    rollout, needs = tried.rollout, unmet.needs(tried.needs)
+    failure = None if needs else rollout.failure
+    code = mismatch(failure) if failure else ""
+    slow = failure and failure.kind is FailureKind.LIMIT and rollout.turns  # it went on without what it asked in vain
+    if failure and not slow and (not code or tells_of_a_program(failure.message)):
+        needs = unmet.behind(failure.message)
+    _judge(rollout, needs, record, spent=tried.spent)
+    misfit = (code, failure.message) if code and failure and not needs else None
+    return Scripted(shown(rollout), misfit)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A rollout as it ended. `needs`: what the runner says; `spent`: it made as many model calls as a check may.
+
+    `awaited`: images that were still being fetched when its time was over, as on a host that has none yet.
+    """
+
+    rollout: RolloutRecord
+    needs: tuple[Need, ...]
+    spent: bool
+    awaited: tuple[str, ...]
+
+
+async def _try(runner: Runner, split: str, n: int, unmet: Unmet) -> Tried | None:
     began = datetime.now(UTC)
     recorders = [unmet.interceptor.open(f"{GROUP}.{suffix}") for suffix in (*map(str, range(n)), "g")]
     *own, shared = (recorder.key for recorder in recorders)
@@ -59,20 +91,13 @@ async def run_scripted(runner: Runner, hello: Hello, described: Described, unmet
     async for done in runner.run(_group(split, policy, n)):
         turns = tuple(turn for recorder in recorders for turn in recorder.turns)
         rollout = done.record.model_copy(update={"turns": turns})
+        awaited: tuple[str, ...] = ()
         if unmet.broker is not None:
             machines = [machine for key in (*own, shared) for machine in await unmet.broker.end_rollout(key)]
+            awaited = tuple(machine.wish.image for machine in awaited_in_vain(rollout, machines))
             rollout = blamed(rollout, machines, began)
-        needs = unmet.needs(done.needs)
-        failure = None if needs else rollout.failure
-        code = mismatch(failure) if failure else ""
-        slow = failure and failure.kind is FailureKind.LIMIT and turns  # it went on without what it requested in vain
-        if failure and not slow and (not code or tells_of_a_program(failure.message)):
-            needs = unmet.behind(failure.message)
-        _judge(rollout, needs, record, spent=any(recorder.calls_spent for recorder in recorders))
-        misfit = (code, failure.message) if code and failure and not needs else None
-        return Scripted(shown(rollout), misfit)
-    record.add(CHECK, False, "the runner reported no rollout")
-    return Scripted()
+        return Tried(rollout, done.needs, any(recorder.calls_spent for recorder in recorders), awaited)
+    return None
 
 
 def shown(rollout: RolloutRecord) -> JsonObject | None:

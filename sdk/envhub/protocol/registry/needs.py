@@ -149,7 +149,7 @@ _COMMANDS = {
 _ADMINISTRATORS = {NeedKind.DATA_SET, NeedKind.MODEL, NeedKind.CORPUS, NeedKind.FILE}
 _OPERATORS = {
     NeedKind.SANDBOX: ", or `hub image build` of its Dockerfile, or the operator lets its registry through with "
-    "HUB_IMAGE_REGISTRIES"
+    "HUB_IMAGE_REGISTRIES; a run whose arguments choose other tasks may start without it"
 }
 _HINTS = {
     NeedKind.SANDBOX: "hubs have sandboxes for prime-sandboxes, the runtimes of verifiers and the docker package (its "

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +17,15 @@ from envhub.protocol.registry.packages import Check, Generation
 from envhub.protocol.runner import Described, Group, Hello, RolloutDone, SplitInfo
 from envhub.protocol.runs import FailureKind
 
+from workers.broker.broker import Broker
+from workers.broker.interface import Wish
+from workers.broker.life import Host
+from workers.broker.limits import BrokerLimits
+from workers.broker.tickets import Party, Tickets
 from workers.builds.record import Record
 from workers.builds.trying.scripted import MOST_BYTES, run_scripted, shown
+from workers.images.interface import Image
+from workers.rollouts import sandbox_use
 from workers.rollouts.interceptor.recorder import Caps
 from workers.rollouts.interceptor.scripted import Scripted
 from workers.rollouts.interceptor.server import Interceptor
@@ -41,6 +52,7 @@ class OneRollout:
     asks_judge: str = ""
     calls: int = 0
     interceptor: Interceptor = field(default_factory=lambda: Interceptor(Scripted()))
+    broker: Broker | None = None
 
     async def run(self, group: Group) -> AsyncIterator[RolloutDone]:
         if self.asks_judge:
@@ -60,7 +72,7 @@ class OneRollout:
     async def check(self, size: int = 1) -> Check:
         record: Any = Record(Lease())  # type: ignore[arg-type]
         described = Described(env_class="E", splits={"eval": SplitInfo(size=size)})
-        await run_scripted(self, HELLO, described, Unmet(self.interceptor), record)  # type: ignore[arg-type]
+        await run_scripted(self, HELLO, described, Unmet(self.interceptor, self.broker), record)  # type: ignore[arg-type]
         (check,) = record.checks
         assert isinstance(check, Check)
         return check
@@ -139,6 +151,55 @@ async def test_a_program_that_the_library_started_in_vain_lacks_its_file() -> No
     rollout = OneRollout(failure)
     rollout.interceptor.files_lacking["GET", "https://tools.example.org/install.sh"] = None
     assert [need.words for need in (await rollout.check()).needs] == ["file https://tools.example.org/install.sh"]
+
+
+class SlowImages:
+    """Has an image once somebody waits for it outside a rollout."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.two_wait = asyncio.Event()
+
+    @asynccontextmanager
+    async def using(self, name: str) -> AsyncIterator[Image]:
+        self.waiting += 1
+        if self.waiting == 2:
+            self.two_wait.set()
+        await self.two_wait.wait()
+        yield Image(name, "sha256:0", Path("/"))
+
+
+@dataclass
+class OneSandbox(OneRollout):
+    """Its rollout fails when it waits for its sandbox in vain, and passes when the image is here."""
+
+    images: SlowImages = field(default_factory=SlowImages)
+
+    async def run(self, group: Group) -> AsyncIterator[RolloutDone]:
+        assert self.broker is not None
+        self.failure = None
+        if not self.images.two_wait.is_set():
+            async with self.broker.session() as session:
+                await session.create(Wish(image="big"), rollout=group.policy.keys[0])
+                while not self.images.waiting:
+                    await asyncio.sleep(0.01)
+                self.failure = failed(FailureKind.LIMIT, "the rollout did not finish in 120 s")
+                async for done in super().run(group):
+                    yield done
+        async for done in super().run(group):
+            yield done
+
+
+async def test_a_rollout_whose_time_was_over_before_its_image_was_here_is_run_again_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox_use, "LONG_WAIT_S", 0.0)
+    rollout = OneSandbox()
+    unused: Any = SimpleNamespace(facts=SimpleNamespace(limits_cpu=True))
+    tickets = Tickets(tmp_path, 1, Party("ada", "1"))
+    rollout.broker = Broker(Host(unused, rollout.images, tickets, BrokerLimits()))
+    assert (await rollout.check()).passed
+    assert rollout.images.waiting == 2
 
 
 def test_a_rollout_without_end_is_reported_as_far_as_it_fits() -> None:
