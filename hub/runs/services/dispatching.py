@@ -65,9 +65,7 @@ def receive_beat(*, worker: Worker, beat: BeatRequest, now: datetime) -> BeatRep
     free, busy = list(beat.free_gpus), list(beat.busy_gpus)
     for run in coming:
         free, busy = _taken(run, free, busy)
-    note_worker(
-        worker=worker, now=now, free_gpus=free, busy_gpus=busy, engines=beat.engines, gpu_use=beat.gpu_use
-    )
+    note_worker(worker=worker, now=now, free_gpus=free, busy_gpus=busy, engines=beat.engines, gpu_use=beat.gpu_use)
     on_the_way = Counter(run.queue for run in coming)
     told = {} if worker.drained_at else beat.room
     room = {queue: max(0, told[queue] - on_the_way[queue]) if queue in told else None for queue in worker.queues}

@@ -57,6 +57,8 @@ def test_a_sandbox_that_is_refused_for_its_size_is_not_tried_again() -> None:
     assert record.failure is not None
     assert record.failure.kind is FailureKind.LIMIT
     assert record.failure.message.startswith("the sandbox is too large; ")
+
+
 @pytest.mark.parametrize("kind", [FailureKind.LIMIT, FailureKind.INFRASTRUCTURE])
 def test_a_rollout_whose_sandbox_did_not_come_in_time_is_tried_again(kind: FailureKind) -> None:
     record = blamed(failed(kind), [machine(State.STOPPED), machine(State.STOPPED, waited_s=100)], BEGAN)
