@@ -22,7 +22,7 @@ from tests.factories.runs import hold_run, make_run
 from tests.factories.storage import make_blob
 from tests.workers.images.archives import docker_archive, layer
 from tests.workers.images.registry import LocalRegistry, local_registry, needs_registry
-from workers.images import sources
+from workers.images.archives import unpack
 from workers.images.config import ImageConfig
 from workers.images.interface import Image, ImageLacking
 from workers.images.sources import RunImages
@@ -165,13 +165,13 @@ async def test_those_who_wait_for_an_image_are_told_of_one_failure_and_who_asks_
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await keep("broken:1", b"x" * 2000, "docker")
-    tried, unpack = list[Path](), sources.unpack
+    tried = list[Path]()
 
     def counted(archive: Path, *rest: Any) -> Any:
         tried.append(archive)
         return unpack(archive, *rest)
 
-    monkeypatch.setattr(sources, "unpack", counted)
+    monkeypatch.setattr("workers.images.sources.unpack", counted)
     images = await hosts.images()
     found = await asyncio.gather(*(hosts.use(images, "broken:1") for _ in range(9)), return_exceptions=True)
     assert [type(error) for error in found] == [ImageLacking] * 9
