@@ -39,12 +39,16 @@ _INSTEAD = {
     "`hub deploy`",
     "billing": "nothing is billed here: `hub usage` shows what your runs have used",
 }
+# What is called by an id, with the command that shows the ids.
+_LISTED = {"sandbox": "`prime sandbox list` shows yours", "evaluations": "`prime eval list` shows yours"}
 
 
 @client_view("GET", "POST", "PUT", "PATCH", "DELETE", signed_in=False)
 def not_offered(request: Request, rest: str) -> HttpResponseBase:
     """Raises NotFound, naming the command that does the same here."""
     parts = rest.split("/")
+    if len(parts) == 2 and parts[0] in _LISTED:
+        raise NotFound(f"{parts[1][:100]} is no id of this hub", hint=_LISTED[parts[0]])
     instead = next((hint for part, hint in _INSTEAD.items() if part in parts), _ELSE)
     error = NotFound("this hub does not offer that to Prime's clients", hint=instead)
     if parts[0] == "tunnel":

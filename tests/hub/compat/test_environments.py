@@ -110,6 +110,7 @@ def test_what_there_is_not_says_where_it_is() -> None:
         ("training/volumes", "upload what a sandbox needs"),
         ("rft/external-runs", "prime eval push"),
         ("traces/abc", "prime eval samples"),
+        ("sandbox/nope", "nope is no id of this hub; `prime sandbox list`"),
         ("odd", "/docs/migrating"),
     ):
         refused = prime.call("get", path)

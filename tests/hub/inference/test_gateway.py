@@ -54,6 +54,17 @@ async def test_a_call_reaches_the_endpoint_under_its_own_model_name_and_key(endp
     assert {name.lower(): value for name, value in seen.headers.items()}["authorization"] == "Bearer sk-secret"
 
 
+async def test_an_adapter_is_called_with_or_without_its_base(endpoint: PolicyEndpoint) -> None:
+    _, token = await sync_to_async(prepare)(endpoint)
+    assert (await call(token, model="hub/tiny:alice/stub")).status_code == 200
+    assert (await call(token, model="alice/stub:alice/none")).status_code == 404
+
+
+async def test_a_model_of_no_owner_is_none() -> None:
+    answer = await AsyncClient().get("/inference/v1/models/gpt-4")
+    assert (answer.status_code, json.loads(answer.content)["error"]["code"]) == (404, "model_not_found")
+
+
 async def test_a_stream_is_passed_on(endpoint: PolicyEndpoint) -> None:
     _, token = await sync_to_async(prepare)(endpoint)
     answer = await call(token, stream=True)
