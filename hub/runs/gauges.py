@@ -106,7 +106,7 @@ def _free_slots(workers: Sequence[Worker]) -> Metric:
     family = GaugeMetricFamily("hub_worker_slots_free", text, labels=["queue"])
     room = Counter(dict.fromkeys(queues(), 0))
     for queue, free in Lane.objects.filter(worker__in=workers, room__gt=0).values_list("queue", "room"):
-        room[queue] += free
+        room[queue] += free or 0
     for queue, free in room.items():
         family.add_metric([queue], free)
     return family

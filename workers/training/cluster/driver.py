@@ -222,23 +222,22 @@ class Driver:
         with suppress(TimeoutError):
             async with asyncio.timeout(STOPPING_S):
                 hosts = range(self.share.plan.split.hosts)
-                for number in list(self._engines):
-                    if self._extra(number):
-                        self._engines.pop(number).kill()
                 visited = self._visited.difference(self.share.nodes())
                 leaving = [*map(self._leave, hosts), *map(self._leave_visited, visited)]
                 await asyncio.gather(*leaving, return_exceptions=True)
 
     async def _leave(self, host: int) -> None:
         """End a host's engines, then remove the run's files there: also where only learners and rollouts ran."""
-        engines = [actor for number, actor in self._engines.items() if number % self.share.plan.split.hosts == host]
+        hosts = self.share.plan.split.hosts
+        engines = [one for number, one in self._engines.items() if not self._extra(number) and number % hosts == host]
         await asyncio.gather(*(ended(actor) for actor in engines), return_exceptions=True)
-        actor = await self.share.actor(host, gpus=0)
+        actor = engines[0] if engines else await self.share.actor(host, gpus=0)  # to start one takes seconds
         await actor.handle.remove.remote()
 
     async def _leave_visited(self, node: str) -> None:
         """Remove the run's files from a host outside its bundles."""
-        actor = await self.share.visitor(node)
+        guests = [actor for number, actor in self._engines.items() if self._extra(number) and actor.here.node == node]
+        actor = guests[0] if guests else await self.share.visitor(node)
         await actor.handle.remove.remote()
 
 

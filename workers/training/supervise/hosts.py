@@ -140,7 +140,7 @@ class HostsKeeper:
                     FailureKind.INFRASTRUCTURE,
                     "cluster_lost",
                     f"The head of the Ray cluster at {self.plan.address} does not answer, so the run's hosts are lost.",
-                    "The run continues from its last checkpoint when the cluster is back, or on another worker's.",
+                    "It goes on from its checkpoint on a cluster with room. After the last attempt, resume it.",
                 )
             deaths = [at for at in deaths if clock() - at < MEMORY_S] + [clock()]
             if len(deaths) > DEATHS or not self.placed.is_set():
