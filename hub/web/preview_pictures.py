@@ -100,7 +100,8 @@ def _cut(text: str, size: int, width: int) -> str:
 
 def _wrapped(text: str, size: int, width: int, *, most: int) -> list[str]:
     """Break a text into at most `most` lines, between words where that is possible; the last may end in "..."."""
-    rest, lines, font = _drawable(text), [], _font(size)
+    rest, font = _drawable(text), _font(size)
+    lines: list[str] = []
     while rest and len(lines) < most:
         fits = len(rest)
         while font.getlength(rest[:fits]) > width:

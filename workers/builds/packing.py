@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from envhub import errors
+from envhub.errors import PackageError
 from envhub.packaging.archives.reading import safe_members
 from envhub.packaging.archives.sdist_readme import add_readme
 from envhub.packaging.left_behind import has_environment
@@ -55,7 +56,7 @@ async def pack_source(job: Job, payload: SourcePayload) -> None:
             raise RunFailed(error.failure.model_copy(update={"hint": hint})) from error
         except ToolFailed:
             raise  # a fault of this worker
-        except (VenvError, errors.PackageError, *REFUSED) as error:
+        except (VenvError, PackageError, *REFUSED) as error:
             raise RunFailed.because(FailureKind.ENVIRONMENT, error.code, str(error), error.hint) from error
     job.lease.log(f"pushed {payload.name} {packed.version}")
 
@@ -78,8 +79,11 @@ async def _distributions(job: Job, payload: SourcePayload, archive: Path, place:
             raise
     wheel, sdist = await asyncio.to_thread(_written, made, readme, place)
     if hint and not await asyncio.to_thread(has_environment, wheel):
-        message = f"{payload.name} has no environment: no load_environment, and no taskset"
-        raise errors.PackageError(message, code="no_environment", hint=hint)
+        raise PackageError(
+            f"{payload.name} has no environment: no load_environment, and no taskset",
+            code="no_environment",
+            hint=hint,
+        )
     return wheel, sdist
 
 

@@ -58,11 +58,12 @@ def _too_large(directory: Path, files: Iterable[Path]) -> PackageError:
         f"{name} ({size / 1024**3:.2g} GiB)" for name, size in sizes.most_common(3) if size > MAX_TREE_BYTES / 10
     ]
     told = f"; the largest: {', '.join(largest)}" if largest else ""
-    hint = (
-        "Name data that the package does not need in .gitignore (of hatchling's builds, that keeps it out) or move it "
-        "out of the folder; `hub data add` keeps a data set on the hub, from which environments load it by name."
+    return PackageError(
+        f"{directory} holds more than 1 GiB{told}",
+        code="too_large",
+        hint="Name data that the package does not need in .gitignore (hatchling then leaves it out), or move it out of "
+        "the folder. `hub data add` keeps a data set on the hub, from which environments load it by name.",
     )
-    return PackageError(f"{directory} holds more than 1 GiB{told}", code="too_large", hint=hint)
 
 
 def walk(directory: Path, is_left_out: Callable[[str], bool] = lambda _: False) -> Iterator[Path]:

@@ -126,7 +126,7 @@ def test_a_beat_tells_how_much_gpus_are_used(client: Client) -> None:
     assert [percent for _, percent in worker.gpu_history] == [25]
     assert [one["percent"] for one in worker.gpu_use] == [0, 50, None]
     root = Client()
-    root.force_login(make_user("root", is_superuser=True))
+    root.force_login(make_user("eve", is_superuser=True))
     assert "25 % used" in root.get("/settings/workers").content.decode()
 
 
