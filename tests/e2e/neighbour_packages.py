@@ -40,7 +40,8 @@ def plant(name):
     own = {**os.environ, "SPY": mine["secret"]}
     child = subprocess.Popen(command, env=own, start_new_session=True, stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "ready\n"
-    mine["urls"] = sorted({f"{value}/chat/completions" for value in os.environ.values() if value.startswith(GATEWAY + "/r/")})
+    models = {value for value in os.environ.values() if value.startswith(GATEWAY + "/r/")}
+    mine["urls"] = [f"{value}/chat/completions" for value in models]
     return mine
 
 def serve(name):
