@@ -157,7 +157,7 @@ async def open_backend(
 def leftovers(root: Path) -> dict[str, int]:
     """What a box might leave: processes, mounts, cgroups, files. Other workers of the host are not looked at."""
     groups = [path for path in Path("/sys/fs/cgroup").rglob("envhub-*") if path.is_dir() and is_empty(path)]
-    groups += list(Path("/sys/fs/cgroup").rglob("envhub-engine/libpod-*"))
+    groups += list(Path("/sys/fs/cgroup").rglob("envhub-engine-*/libpod-*"))
     processes = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit() and is_box(entry)]
     return {
         "processes": len(processes),

@@ -9,7 +9,7 @@ from __future__ import annotations
 # Runs in either. `plant NAME` leaves a process that serves the traces, and prints what there is to find; `look FACTS`
 # prints what was found of that. FACTS are hidden in base64, so that no look finds itself.
 SPY = r'''
-import base64, ctypes, fcntl, json, os, socket, subprocess, sys, time, urllib.error, urllib.request
+import base64, ctypes, fcntl, json, os, re, socket, subprocess, sys, time, urllib.error, urllib.request
 libc = ctypes.CDLL(None, use_errno=True)
 GATEWAY = "http://127.0.0.1:31980"
 PROGRAMS = "tac yes comm fold tsort ptx pr".split()
@@ -25,7 +25,7 @@ def places():
     """Folders of the host that are its own."""
     fields = [line.split() for line in open("/proc/self/mountinfo")]
     words = {word for line in fields for path in (line[3], line[4]) for word in path.split("/")}
-    return sorted(word for word in words if word.startswith("envhub-") or len(word) == 16)
+    return sorted(word for word in words if re.fullmatch("envhub(-[0-9a-f]+){4}|[0-9a-f]{16}", word))
 
 def plant(name):
     mine = facts(name)
@@ -40,7 +40,8 @@ def plant(name):
     own = {**os.environ, "SPY": mine["secret"]}
     child = subprocess.Popen(command, env=own, start_new_session=True, stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "ready\n"
-    mine["urls"] = sorted({f"{value}/models" for value in os.environ.values() if value.startswith(GATEWAY + "/r/")})
+    models = {value for value in os.environ.values() if value.startswith(GATEWAY + "/r/")}
+    mine["urls"] = [f"{value}/chat/completions" for value in models]
     return mine
 
 def serve(name):
@@ -100,9 +101,11 @@ def locked(other):
 
 def addresses(other):
     found = []
+    body = json.dumps({"model": "any", "messages": [{"role": "user", "content": "Are you there?"}]}).encode()
     for url in other["urls"]:
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
         try:
-            urllib.request.urlopen(url, timeout=20).read()
+            urllib.request.urlopen(request, timeout=20).read()
         except urllib.error.HTTPError as error:
             if error.code not in (401, 403, 404, 502):
                 found.append(f"{url}: {error.code}")
@@ -188,7 +191,7 @@ class Neighbour(vf.SandboxEnv):
         if step == "plant":
             await self.sandbox_client.wait_for_creation(state["sandbox_id"])
             box = await in_box("plant", argument)
-            box["urls"] = [f"{str(state['client'].client.base_url).rstrip('/')}/models"]
+            box["urls"] = [f"{str(state['client'].client.base_url).rstrip('/')}/chat/completions"]
             sandbox = await self.in_sandbox(state, "plant", argument + "-sandbox")
             return json.dumps({"box": box, "sandbox": sandbox, "id": state["sandbox_id"]})
         if step == "look":

@@ -45,8 +45,9 @@ class ContainerSandbox:
         except OSError as error:
             connection.close()
             hint = f"as root: python -m workers.sandbox.engine --show FOLDER --socket {self._engine}"
-            kind = Unavailable if isinstance(error, PermissionError) else EngineAway
-            raise kind(f"no engine's daemon answers at {self._engine} ({error.strerror})", hint) from error
+            if isinstance(error, PermissionError):
+                raise Unavailable(f"this worker may not use the engine's daemon at {self._engine}", hint) from error
+            raise EngineAway(f"no engine's daemon answers at {self._engine} ({error.strerror})", hint) from error
         return connection
 
     async def _connected(self) -> socket.socket:

@@ -33,7 +33,7 @@ class Unavailable(SandboxError):
 
 
 class EngineAway(Unavailable):
-    pass
+    code = "sandbox_unavailable"
 
 
 class NotEnforceable(SandboxError):

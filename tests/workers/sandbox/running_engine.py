@@ -11,6 +11,8 @@ from threading import Event, Thread
 
 import pytest
 
+from workers.sandbox.engine.host import cgroup_parent, usable_tree
+
 RESTART_S = 2.0  # as in the unit of systemd
 
 
@@ -89,9 +91,14 @@ class RunningEngine:
             "folders": [str(path) for path in (folder / "boxes").iterdir()],
             "mounts": [line for line in mounts if f"{folder}/boxes/" in line],
             "containers": subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split(),
-            "groups": [str(path) for path in Path("/sys/fs/cgroup").rglob("envhub-engine/libpod-*")],
+            "groups": [str(path) for path in Path("/sys/fs/cgroup").rglob(f"{self.group}/libpod-*")],
         }
         return {name: items for name, items in found.items() if items}
+
+    @property
+    def group(self) -> str:
+        """The name of the group above those of its containers."""
+        return Path(cgroup_parent(usable_tree(), self.socket.parent)).name
 
     def agents(self) -> list[int]:
         """The first processes of its containers, as the host's pids."""

@@ -25,6 +25,7 @@ from workers.sandbox import (
     backend,
 )
 from workers.sandbox.doctor.own_image import OnImage
+from workers.sandbox.engine.host import CGROUPS, cgroup_parent, usable_tree
 from workers.sandbox.engine.wire import Failed, Hello, engine_socket, read
 from workers.sandbox.watch import children_of
 
@@ -219,11 +220,26 @@ async def test_a_killed_daemon_ends_its_boxes_and_the_next_sweeps(podman: OnImag
     await asyncio.to_thread(engine.start)
     assert await begun == 0
     assert none_left(engine)
+    assert engine.leftovers() == {}
 
 
 async def exit_code_of_true(sandbox: Sandbox) -> int:
     async with sandbox.create(BoxSpec()) as box:
         return (await box.exec(["true"])).exit_code
+
+
+def test_what_the_engine_was_starting_when_its_daemon_died_goes_too(engine: RunningEngine) -> None:
+    """`runc init`, of which the engine has no record."""
+    tree = usable_tree()
+    top = CGROUPS / "memory" if tree.driver == "v1" else CGROUPS
+    left = top / cgroup_parent(tree, engine.socket.parent).lstrip("/") / "libpod-left"
+    left.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "4242"]) as process:
+        (left / "cgroup.procs").write_text(str(process.pid))
+        engine.kill()
+        engine.start()
+        assert process.wait(30) == -signal.SIGKILL
+    assert not left.exists()
 
 
 async def test_nobody_but_its_user_reaches_the_engine_itself(engine: RunningEngine) -> None:
@@ -254,3 +270,4 @@ async def test_many_come_and_go_and_leave_nothing(podman: OnImage, engine: Runni
 
     assert await asyncio.gather(*map(one, range(6))) == [f"box-{number}\n".encode() for number in range(6)]
     assert none_left(engine)
+    assert engine.leftovers() == {}

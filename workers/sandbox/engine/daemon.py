@@ -23,7 +23,7 @@ from ..identity import Identity
 from ..seccomp_profile import write_profile
 from .container import IN_BOX, specification
 from .files import CHANNEL, Refused, lay_out, take_away
-from .host import cgroup_parent, groups_of, own_identity
+from .host import cgroup_parent, groups_of, own_identity, remove_groups
 from .peers import peer, process_end, send
 from .podman import Podman, State
 from .wire import MAX_MESSAGE, Ended, Failed, Hello, Invalid, Made, Order, engine_socket, packet, read
@@ -55,6 +55,7 @@ class Daemon:
         self._options = options
         self._shown = (PROGRAMS, *options.show)
         self._tree = tree
+        self._parent = cgroup_parent(tree, options.root)
         self._podman = podman
         self._python = python
         self._threads = threads
@@ -90,8 +91,12 @@ class Daemon:
 
     async def sweep(self) -> None:
         """Remove the containers that a killed daemon left; its mounts are gone with them."""
+        await asyncio.get_running_loop().run_in_executor(self._threads, self.remove_groups)
         for name in await self._podman.names():
             await self._podman.remove(name)
+
+    def remove_groups(self) -> None:
+        remove_groups(self._tree, self._parent)
 
     async def accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -186,13 +191,13 @@ class Daemon:
                     identity,
                     [*python, f"{IN_BOX}/agent.pyc", f"{IN_BOX}/{CHANNEL}/agent.sock"],
                     seccomp=self._seccomp,
-                    cgroup_parent=cgroup_parent(self._tree),
+                    cgroup_parent=self._parent,
                 )
             )
             agent = await self._started(order.id, listener, identity)
         try:
             pid = peer(agent).pid
-            return Made(python, self._tree.driver, groups_of(pid, self._tree)), agent, pid
+            return Made(python, self._tree.driver, groups_of(pid, self._tree, self._parent)), agent, pid
         except BaseException:
             agent.close()
             raise

@@ -1,9 +1,10 @@
 """The host's resources for the daemon: uids for containers, and cgroups."""
 
-import contextlib
+import os
+from hashlib import sha256
 from pathlib import Path
 
-from ..cgroups import Tree, find_tree
+from ..cgroups import Tree, find_tree, remove_cgroup
 from ..errors import BoxFailed, Unavailable
 from ..identity import FIRST_UID, LAST_UID, Identity, new_identity
 
@@ -20,17 +21,20 @@ def own_identity() -> Identity:
     return identity
 
 
-def cgroup_parent(tree: Tree) -> str:
-    """Return the parent of containers' cgroups: below the daemon's own memory group with v1, below the root with v2."""
-    own = tree.parents["memory"]
-    return f"/{own.relative_to(CGROUPS / 'memory') / GROUP}" if tree.driver == "v1" else f"/{GROUP}"
+def cgroup_parent(tree: Tree, root: Path) -> str:
+    """Return the parent of the cgroups of a daemon's containers; `root` is the daemon's folder.
+
+    It is below the daemon's own memory group with v1, below the root with v2.
+    """
+    own, name = tree.parents["memory"], f"{GROUP}-{sha256(os.fsencode(root)).hexdigest()[:12]}"
+    return f"/{own.relative_to(CGROUPS / 'memory') / name}" if tree.driver == "v1" else f"/{name}"
 
 
-def groups_of(pid: int, tree: Tree) -> dict[str, str]:
+def groups_of(pid: int, tree: Tree, parent: str) -> dict[str, str]:
     """Return a container's cgroups, found by its first process: controller or hierarchy name -> folder.
 
-    These groups enforce the limits, and everything in them is killed at the end, so each must be the container's own.
-    Raises BoxFailed if one is not.
+    `parent` is that of all containers' groups. These groups enforce the limits, and everything in them is killed at the
+    end, so each must be the container's own. Raises BoxFailed if one is not.
     """
     lines = [line.split(":", 2) for line in (PROCESSES / str(pid) / "cgroup").read_text().splitlines()]
     unified = next((path for number, _, path in lines if number == "0"), "/")
@@ -41,7 +45,7 @@ def groups_of(pid: int, tree: Tree) -> dict[str, str]:
         named = {name.removeprefix("name="): path for _, names, path in lines for name in names.split(",") if name}
         folders = {name: str(CGROUPS / name / path.lstrip("/")) for name, path in named.items()}
     for name, path in named.items():
-        if not path.startswith(f"{cgroup_parent(tree)}/libpod-"):
+        if not path.startswith(f"{parent}/libpod-"):
             raise BoxFailed(f"the engine's runtime gives containers no {name} group of their own", f"it is in {path}")
     return folders
 
@@ -53,10 +57,12 @@ def usable_tree() -> Tree:
     return tree
 
 
-def remove_groups(tree: Tree) -> None:
-    """Remove the groups above the containers' in every hierarchy, unless another daemon still uses them."""
-    own = cgroup_parent(tree).lstrip("/")
+def remove_groups(tree: Tree, parent: str) -> None:
+    """Kill what runs in the groups below a daemon's own in every hierarchy, and remove them.
+
+    A daemon that was killed while the engine started a container leaves processes that the engine does not know.
+    """
     for mount in CGROUPS.iterdir() if tree.driver == "v1" else [CGROUPS]:
-        for group in (mount / own / "conmon", mount / own):
-            with contextlib.suppress(OSError):
-                group.rmdir()
+        own = mount / parent.lstrip("/")
+        for group in (*own.glob("*/"), own):
+            remove_cgroup(group)

@@ -21,6 +21,7 @@ API = "http://podman/v4.0.0/libpod"
 PROGRAMS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 START_SECONDS = 30.0
 CALL_SECONDS = 60.0
+REMOVE_PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 # Replaces the host's own configuration. By default podman sets a sysctl in each container, but /proc/sys is read-only
 # here.
 CONFIGURATION = "[containers]\ndefault_sysctls = []\n"
@@ -55,8 +56,23 @@ class Podman:
         return State(bool(found["Running"]), int(found["Pid"]), int(found["ExitCode"]), bool(found["OOMKilled"]))
 
     async def remove(self, name: str) -> None:
-        """Kill and remove a container; it is no error if there is none."""
-        await self._call("DELETE", f"/containers/{name}", params={"force": "true", "timeout": "0", "ignore": "true"})
+        """Kill and remove a container; it is no error if there is none. Raises BoxFailed.
+
+        On a busy host the killed processes take a while to die, and podman gives up: in a report, or by an error.
+        """
+        for pause in REMOVE_PAUSES:
+            with contextlib.suppress(BoxFailed):
+                await self._removed(name)
+                return
+            await asyncio.sleep(pause)
+        await self._removed(name)
+
+    async def _removed(self, name: str) -> None:
+        options = {"force": "true", "timeout": "0", "ignore": "true"}
+        reports = await self._call("DELETE", f"/containers/{name}", params=options)
+        for report in reports if isinstance(reports, list) else ():  # a list unless there is no such container
+            if report.get("Err") is not None:
+                raise BoxFailed(f"podman could not remove {name}", str(report["Err"])[:500])
 
     async def names(self) -> list[str]:
         """Return the names of all containers in this storage."""

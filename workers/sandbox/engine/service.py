@@ -16,7 +16,7 @@ from .. import agent_python
 from ..errors import Unavailable
 from .daemon import Daemon, Options
 from .files import own_namespace
-from .host import own_identity, remove_groups, usable_tree
+from .host import own_identity, usable_tree
 from .peers import finish, process_end
 from .podman import open_podman
 from .wire import engine_socket
@@ -60,7 +60,6 @@ async def run(options: Options, say: Say) -> None:
     runtime = options.runtime or ("runc" if tree.driver == "v1" else None)  # crun refuses hybrid hierarchies
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(only_one(root))
-        stack.callback(remove_groups, tree)
         threads = stack.enter_context(ThreadPoolExecutor(4, "files"))
         podman, process = await stack.enter_async_context(open_podman(root / "podman", runtime))
         for name in ("boxes", "programs"):
@@ -72,6 +71,7 @@ async def run(options: Options, say: Say) -> None:
             agent_python.agent_python(root),
             threads,
         )
+        stack.callback(daemon.remove_groups)
         await daemon.sweep()
         daemon.prepare()
         listener = stack.enter_context(listen(options.socket, options.user))
