@@ -1,6 +1,6 @@
 """What do workers and clients cost Redis? `python -m tests.bench.bench_redis [--runs 20] [--fleet 1000]`.
 
-Needs redis-server; each part has its own. Memory: of a queued task, a limited client, a worker's user, from many of each.
+Needs redis-server; each part has its own. Memory: of a queued task, a limited client, a worker's user, from many.
 A worker: connections and commands of a real one that idles, and of each run (`--runs 0`: not measured). A fleet:
 the connections of that many workers, then a task for each. CPU is Redis' own count, so other load hardly matters. Exit
 status 1 when a task of the fleet was lost.
