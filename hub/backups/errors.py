@@ -34,3 +34,4 @@ class Damaged(HubError):
             f"{path}: {problem}", hint="restore another backup, or this file from a copy of the destination"
         )
         self.path = path
+        self.problem = problem

@@ -66,7 +66,12 @@ class Opened:
         """Provide the blob's bytes; the caller must verify their hash. Raises Damaged, WrongKey."""
         with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as spool:
             target = cast("BinaryIO", spool)
-            _decrypt(self.repository, self.path(sha256), target, self.manifest, self._identities)
+            try:
+                _decrypt(self.repository, self.path(sha256), target, self.manifest, self._identities)
+            except Damaged as error:
+                # age authenticates each 64 KiB by itself, so decryption ends at the first that has been changed
+                good = f", of which the first {spool.tell()} bytes decrypt" if self._identities and spool.tell() else ""
+                raise Damaged(error.path, f"{error.problem} (blob {sha256}{good})") from error
             spool.seek(0)
             yield target
 

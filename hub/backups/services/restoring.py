@@ -24,6 +24,7 @@ from hub.backups.services.transfers import each_of
 from hub.core.errors import Invalid
 from hub.secrets.encrypted_fields import encrypted_fields
 from hub.secrets.keyring import keyring, own_keys
+from hub.storage.backends.interface import Backend
 from hub.storage.queries import backend
 
 Say = Callable[[str], None]
@@ -35,6 +36,7 @@ class Permits:
 
     overwrite: bool = False  # overwrite the existing hub
     lost_keys: bool = False  # the keys of the backed-up hub are lost
+    skip_damaged: bool = False  # restore without the blobs that are damaged at the destination
 
 
 def restore(*, destination: Destination, backup: str, identity: Path | None, permits: Permits, say: Say) -> Manifest:
@@ -78,19 +80,37 @@ def _bring_blobs(whole: Opened, permits: Permits, say: Say) -> None:
         )
     missing = sorted(sha256 for sha256 in wanted - there if not whole.is_lost(sha256))
 
-    def bring(sha256: str) -> None:
-        with whole.blob(sha256) as content:
-            try:
-                store.write(sha256, content)
-            except Invalid as error:
-                raise Damaged(whole.path(sha256), f"its bytes differ from those of blob {sha256}") from error
+    def bring(sha256: str) -> str:
+        try:
+            _bring(whole, store, sha256)
+        except Damaged as error:
+            if permits.skip_damaged:
+                return error.message
+            error.hint += "; or restore everything else: --skip-damaged"
+            raise
+        return ""
 
-    for number, _ in enumerate(each_of(missing, bring), start=1):
+    left_out = 0
+    for number, problem in enumerate(each_of(missing, bring), start=1):
+        if problem:
+            left_out += 1
+            say(f"LEFT OUT: {problem}")
         if number % 10_000 == 0:
             say(f"{number} of {len(missing)} blobs restored")
-    say(f"{len(missing)} blobs restored, {len(wanted) - len(missing)} were there")
+    say(f"{len(missing) - left_out} blobs restored, {len(wanted) - len(missing)} were there")
+    if left_out:
+        say(f"{left_out} damaged blobs were left out: what refers to them cannot be downloaded")
     if whole.manifest.lost:
         say(f"{len(whole.manifest.lost)} blobs had been lost before this backup was made")
+
+
+def _bring(whole: Opened, store: Backend, sha256: str) -> None:
+    """Copy one blob into the storage. Raises Damaged."""
+    with whole.blob(sha256) as content:
+        try:
+            store.write(sha256, content)
+        except Invalid as error:
+            raise Damaged(whole.path(sha256), f"its bytes differ from those of blob {sha256}") from error
 
 
 def _check_secrets(whole: Opened, permits: Permits, say: Say) -> None:

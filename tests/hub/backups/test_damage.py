@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -59,6 +60,34 @@ def test_a_spoilt_blob_is_named_by_verifying_and_by_restoring(backed_up: Site, s
     with pytest.raises(Damaged, match=path):
         site.restore()
     assert not User.objects.exists()
+
+
+@pytest.mark.parametrize("spoil", [change, cut, empty, lose, swap])
+def test_all_but_the_damaged_blobs_is_restored_if_that_is_asked_for(backed_up: Site, spoil: Spoil) -> None:
+    site, path = backed_up, backed_up.one_blob()
+    spoil(site, path)
+    blobs = {found.sha256 for found in site.store.every()}
+    site.wipe()
+    with pytest.raises(Damaged) as caught:
+        site.restore()
+    assert caught.value.hint.endswith("--skip-damaged")
+    site.restore(skip_damaged=True)
+    assert User.objects.filter(username="alice").exists()
+    (gone,) = blobs - {found.sha256 for found in site.store.every()}
+    (told,) = [line for line in site.said if line.startswith("LEFT OUT")]
+    assert path in told
+    assert gone in told
+
+
+def test_where_a_large_blob_is_damaged_is_told(site: Site) -> None:
+    make_user("alice")
+    blob = keep_blob(b"x" * 1_000_000)
+    site.back_up()
+    change(site, site.one_blob())
+    (problem,) = site.verify(decrypt=True)
+    found = re.search(rf"\(blob {blob.sha256}, of which the first (\d+) bytes decrypt\)$", problem)
+    assert found
+    assert 400_000 < int(found[1]) <= 500_000
 
 
 @pytest.mark.parametrize("file", ["manifest", "database", "blobs"])

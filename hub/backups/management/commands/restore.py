@@ -32,13 +32,17 @@ class Command(HubCommand):
             help="the hub's keys are lost: believe the destination, and set the secrets anew",
         )
 
+        parser.add_argument(
+            "--skip-damaged", action="store_true", help="leave out blobs that are damaged there, and name them"
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         """Restore a backup, and print which."""
         made = restore(
             destination=open_destination(options["destination"]),
             backup=options["id"],
             identity=options["identity"],
-            permits=Permits(overwrite=options["overwrite"], lost_keys=options["lost_keys"]),
+            permits=Permits(**{name: options[name] for name in ("overwrite", "lost_keys", "skip_damaged")}),
             say=self.stderr.write,
         )
         self.stdout.write(
