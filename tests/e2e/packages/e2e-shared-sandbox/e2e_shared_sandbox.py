@@ -44,7 +44,9 @@ class FilesConfig(vf.TasksetConfig):
 
 class LoopConfig(vf.HarnessConfig):
     program: vf.ProgramConfig | None = vf.ProgramConfig(sandbox=True, channels="callable")
-    sandbox: vf.SandboxConfig = vf.SandboxConfig(image="python:3.11-slim", scope="rollout", network_access=True)
+    sandbox: vf.SandboxConfig = vf.SandboxConfig(
+        image="python:3.11-slim", scope="rollout", network_access=True, command_timeout=60
+    )
     max_turns: int = 3
 
 
