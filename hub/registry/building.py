@@ -31,4 +31,6 @@ def building_context(version: Version | None) -> dict[str, Any]:
 
 
 def _run(version: Version) -> Run | None:
+    if version.build_run_id is None:
+        return None
     return Run.objects.select_related("owner").filter(pk=version.build_run_id).first()
