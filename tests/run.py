@@ -52,6 +52,7 @@ ON_SQLITE = [  # browsers, whose server is a thread of the test, and long ones t
     "tests/hub/web/test_browser_teams.py",
     "tests/hub/web/test_evaluate_page.py",
     "tests/hub/web/test_evaluation_page.py",
+    "tests/hub/web/test_every_page.py",
     "tests/hub/web/test_report_print.py",
     "tests/hub/web/test_sdk_wheel.py",
 ]

@@ -100,8 +100,8 @@ def note_worker(
     fields: dict[str, object] = {
         name: list(sizes) for name, sizes in told.items() if sizes is not None and list(sizes) != getattr(worker, name)
     }
-    if engines is not None and (counts := engines.model_dump()) != worker.engines:
-        fields["engines"] = counts
+    if engines is not None and engines != EngineCounts.model_validate(worker.engines):
+        fields["engines"] = engines.model_dump()
     if now - worker.seen_at >= SEEN_IS_NOTED_EVERY:
         fields["seen_at"] = now
     if fields:

@@ -12,6 +12,6 @@ from envhub.runner.legacy import describe
 @pytest.mark.parametrize(("own", "rows_of"), [([{"question": "q"}], None), (None, "train")])
 def test_a_split_that_falls_back_says_so(own: list[Any] | None, rows_of: str | None) -> None:
     train = [{"question": "q"}]
-    adapter: Any = SimpleNamespace(split={"train": train, "eval": own or train}.get)
+    adapter: Any = SimpleNamespace(leaves=(), split={"train": train, "eval": own or train}.get)
     found = [describe._split(adapter, name, 1) or {} for name in ("train", "eval")]
     assert [split.get("rows_of") for split in found] == [None, rows_of]

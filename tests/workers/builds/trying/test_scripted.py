@@ -21,6 +21,7 @@ from workers.broker.broker import Broker
 from workers.broker.interface import Wish
 from workers.broker.life import Host
 from workers.broker.limits import BrokerLimits
+from workers.broker.room import Room
 from workers.broker.tickets import Party, Tickets
 from workers.builds.record import Record
 from workers.builds.trying.scripted import MOST_BYTES, run_scripted, shown
@@ -196,7 +197,7 @@ async def test_a_rollout_whose_time_was_over_before_its_image_was_here_is_run_ag
     monkeypatch.setattr(sandbox_use, "LONG_WAIT_S", 0.0)
     rollout = OneSandbox()
     unused: Any = SimpleNamespace(facts=SimpleNamespace(limits_cpu=True))
-    tickets = Tickets(tmp_path, 1, Party("ada", "1"))
+    tickets = Tickets(tmp_path, Room(1), Party("ada", "1"))
     rollout.broker = Broker(Host(unused, rollout.images, tickets, BrokerLimits()))
     assert (await rollout.check()).passed
     assert rollout.images.waiting == 2
