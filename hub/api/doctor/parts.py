@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from io import BytesIO
 
 import httpx
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, NoCredentialsError, PartialCredentialsError
 from django.conf import settings
 
 from hub.api.doctor.findings import Finding, failure, ok, warning
@@ -99,5 +99,7 @@ def _code(error: Exception) -> str:
 def _mend(error: Exception, kind: str) -> str:
     if kind == "files":
         return "look at the rights and the disk of HUB_DATA"
+    if isinstance(error.__cause__, (NoCredentialsError, PartialCredentialsError)):
+        return KEYS
     reach = "start it, or set HUB_S3_ENDPOINT_URL right"
     return MENDS.get(_code(error), "look at HUB_S3_* and AWS_*" if _code(error) else reach)

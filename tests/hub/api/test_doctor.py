@@ -133,10 +133,21 @@ def test_a_wrong_bucket_or_place_of_the_storage_is_named_with_its_mend(
 )
 def test_what_the_storage_refuses_has_its_own_mend(monkeypatch: pytest.MonkeyPatch, code: str, words: str) -> None:
     """A test server looks at no clock and no signature: this one refuses like those that do."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
     with answering_with(f"<Error><Code>{code}</Code></Error>", 403) as url:
         on_s3(monkeypatch, url)
         (finding,) = look_at_storage()
     assert (finding.level, code in finding.says, words in finding.mend) == ("failure", True, True)
+
+
+def test_lacking_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in CREDENTIALS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    on_s3(monkeypatch, "http://127.0.0.1:9")
+    (finding,) = look_at_storage()
+    assert (finding.says.endswith("Unable to locate credentials"), finding.mend) == (True, parts.KEYS)
 
 
 def test_an_address_that_users_cannot_download_from_is_a_warning(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> None:

@@ -29,7 +29,7 @@ from tests.factories.training_runs import (
 
 pytestmark = pytest.mark.django_db
 BASE = "/api/v1/training"
-MOST_QUERIES = 12
+MOST_QUERIES = 13
 
 
 @pytest.fixture
