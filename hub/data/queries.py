@@ -99,31 +99,45 @@ def find_image(
     everybody's; or, if the name includes an owner (`hub/OWNER/NAME`), that owner's. Another owner's image counts only
     if it is public, or if `user` is a member of that owner.
     """
-    rows = Image.objects.select_related("blob")
     said = owned(name)
     if said is not None:
-        slugs = (said[0], said[0].removeprefix("team-"))  # Prime's clients prefix teams in this way
-        named = rows.select_related("owner").filter(owner__slug__in=slugs, name=said[1])
-        # Prefer the exact name.
-        found = sorted(named, key=lambda row: row.owner is None or row.owner.slug != said[0])[:1]
+        found = list(_by_owner({said}).values())
     else:
-        of = Q(owner__isnull=True) | Q(owner__in={owner_id, *authors})
-        found = sorted(rows.filter(of, name=name), key=lambda row: _nearness(row, owner_id, authors))
+        rows = Image.objects.select_related("blob").filter(
+            Q(owner__isnull=True) | Q(owner__in={owner_id, *authors}), name=name
+        )
+        found = sorted(rows, key=lambda row: _nearness(row, owner_id, authors))
     return next((row for row in found if _may_use(row, owner_id, user)), None)
 
 
 def usable_images(
     names: Collection[str], *, owner_id: UUID, user: Caller | None = None, authors: Collection[UUID] = ()
 ) -> set[str]:
-    """Return which of these canonical names mean an image, as `find_image` does."""
+    """Return which of these canonical names mean an image, as `find_image` does, in three queries for any number."""
     shared = Q(visibility=Visibility.PUBLIC.value)
     if user is not None:
         shared |= Q(owner__in=visible_owner_ids(user))
     of = Q(owner__isnull=True) | Q(owner=owner_id) | (Q(owner__in=authors) & shared)
     plain = [name for name in names if owned(name) is None]
     found = set(Image.objects.filter(of, name__in=plain).values_list("name", flat=True))
-    named = (name for name in names if owned(name) is not None)
-    return found | {name for name in named if find_image(name, owner_id=owner_id, user=user) is not None}
+    said = {name: pair for name in names if (pair := owned(name)) is not None}
+    named = _by_owner(set(said.values())) if said else {}
+    strangers = {row.owner_id for row in named.values() if not row.is_public} - {owner_id}
+    if user is not None and strangers:
+        strangers -= set(visible_owner_ids(user).filter(pk__in=strangers))
+    usable = {pair for pair, row in named.items() if row.is_public or row.owner_id not in strangers}
+    return found | {name for name, pair in said.items() if pair in usable}
+
+
+def _by_owner(said: Collection[tuple[str, str]]) -> dict[tuple[str, str], Image]:
+    """Return the image that each (owner, name) means: Prime's clients may write a team as `team-OWNER`."""
+    slugs = {slug for owner, _ in said for slug in (owner, owner.removeprefix("team-"))}
+    rows = Image.objects.select_related("blob", "owner").filter(
+        owner__slug__in=slugs, name__in={name for _, name in said}
+    )
+    there = {(row.owner.slug, row.name): row for row in rows if row.owner is not None}
+    bare = {(owner, name): (owner.removeprefix("team-"), name) for owner, name in said}
+    return {pair: row for pair in said if (row := there.get(pair) or there.get(bare[pair])) is not None}
 
 
 def _nearness(row: Image, owner_id: UUID, authors: Collection[UUID]) -> tuple[bool, bool, str]:

@@ -58,7 +58,7 @@ def draw(preview: Preview) -> bytes:
     _curve(canvas, preview.curve)
     canvas.text((WIDTH - MARGIN, 570), "Environments Hub", font=_font(26), fill=MUTED, anchor="ra")
     file = io.BytesIO()
-    image.quantize(64).save(file, "PNG", optimize=True)
+    image.quantize(64).save(file, "PNG")
     return file.getvalue()
 
 
@@ -84,7 +84,7 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def _drawable(text: str) -> str:
-    plain = unicodedata.normalize("NFKD", text[:MOST_CHARACTERS])
+    plain = unicodedata.normalize("NFKD", text[:MOST_CHARACTERS])[:MOST_CHARACTERS]
     return " ".join("".join(_glyph(letter) for letter in plain if not unicodedata.combining(letter)).split())
 
 

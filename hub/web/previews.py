@@ -1,14 +1,14 @@
 """The pictures that chats show for public pages. Everybody gets the same one, whoever asks: what is private is 404.
 
-A picture is drawn once for its content and kept for a day; its ETag is the hash of what it shows.
+Each process keeps those that it drew last, and draws one at a time; an ETag is the hash of what a picture shows.
 """
 
 from __future__ import annotations
 
-import base64
+from functools import lru_cache
+from threading import Lock
 
 from django.contrib.auth.models import AnonymousUser
-from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
@@ -18,7 +18,7 @@ from hub.core.ids import GivenId
 from hub.core.pages import page
 from hub.evals.queries import get_evaluation
 from hub.evals.wire import evaluation_view
-from hub.registry.cards import Cards
+from hub.registry.cards import card_of
 from hub.registry.queries import get_environment
 from hub.training.charts.history import last_rewards
 from hub.training.queries import get_training
@@ -26,9 +26,11 @@ from hub.training.wire import training_view
 from hub.web.preview_pictures import Preview, draw
 from hub.web.templatetags.hub_format import plus_minus, score, whole
 
-KEPT = 24 * 3600  # seconds
 FRESH = 600  # seconds for which chats and proxies need not ask again
+KEPT = 64  # pictures of about 20 KB in each process
 EVERYBODY = AnonymousUser()
+_kept = lru_cache(KEPT)(draw)
+_drawing = Lock()  # whoever asks for many at once has one core at most
 
 
 @page
@@ -36,7 +38,7 @@ EVERYBODY = AnonymousUser()
 def environment_preview(request: HttpRequest, owner: str, name: str) -> HttpResponseBase:
     """Its description, best model and recent means."""
     found = get_environment(EVERYBODY, owner, name)
-    card = Cards.model_validate(found.card).public
+    card = card_of(found, is_member=False)
     best = "" if card.score is None else score(card.score)
     return _picture(
         request,
@@ -106,10 +108,5 @@ def _picture(request: HttpRequest, preview: Preview) -> HttpResponseBase:
 
 
 def _drawn(preview: Preview) -> bytes:
-    key = f"preview:{preview.digest}"
-    kept = cache.get(key)
-    if isinstance(kept, str):
-        return base64.b64decode(kept)
-    drawn = draw(preview)
-    cache.set(key, base64.b64encode(drawn).decode(), KEPT)  # the cache keeps JSON
-    return drawn
+    with _drawing:
+        return _kept(preview)

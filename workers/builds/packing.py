@@ -66,7 +66,8 @@ async def _distributions(job: Job, payload: SourcePayload, archive: Path, place:
 
     Of a repository's own project, which is no environment, the error names the packages below it.
     """
-    source, below = place / "source.tar.gz", named_below(projects_below(archive, payload.folder))
+    source, projects = place / "source.tar.gz", await asyncio.to_thread(projects_below, archive, payload.folder)
+    below = named_below(projects)
     hint = f"{below} Pack the folder of one of them, and upload that." if below else ""
     readme = await asyncio.to_thread(repack_source, archive, payload.folder, source)
     material = Material(source, payload.filename, payload.name, payload.source.sha256)
@@ -74,9 +75,10 @@ async def _distributions(job: Job, payload: SourcePayload, archive: Path, place:
         try:
             made = await sources.pack(material)
         except BuildFailed as error:
-            if hint:
-                raise BuildFailed(error.code, str(error), hint=hint, detail=error.detail) from error
-            raise
+            if not hint:
+                raise
+            said = error.failure.hint.replace(USUAL_HINT, "")
+            raise BuildFailed(error.code, str(error), hint=f"{said} {hint}".strip(), detail=error.detail) from error
     wheel, sdist = await asyncio.to_thread(_written, made, readme, place)
     if hint and not await asyncio.to_thread(has_environment, wheel):
         raise PackageError(

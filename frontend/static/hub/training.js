@@ -57,9 +57,9 @@
     }
     if (form) return form.requestSubmit();
     address.searchParams.delete("newest");
-    const area = charts.dataset.zoomIn;
+    const area = charts.dataset.zoomIn; // `charts` itself may have been replaced while somebody dragged
     htmx.ajax("GET", address.pathname + address.search, {
-      source: charts, target: `#${area}`, select: `#${area}`, swap: "outerHTML", push: "true",
+      source: document.getElementById("charts"), target: `#${area}`, select: `#${area}`, swap: "outerHTML", push: "true",
     });
   };
   const isZoomed = () => ["from", "to"].some((name) => new URL(location.href).searchParams.get(name));
@@ -68,10 +68,14 @@
     if (ends[1] > ends[0]) zoom(chart.closest("[data-charts]"), ends);
   };
   const zoomBy = (chart, factor) => {
+    if (factor > 1 && !isZoomed()) return;
     const [first, last] = range(chart), half = ((last - first) * factor) / 2;
     const middle = chosen !== null && factor < 1 ? chosen : (first + last) / 2;
     const from = Math.max(first * (factor < 1), Math.round(middle - half));
-    zoomTo(chart, from, Math.round(factor < 1 ? Math.min(last, middle + half) : middle + half));
+    const to = Math.round(factor < 1 ? Math.min(last, middle + half) : middle + half);
+    const charts = chart.closest("[data-charts]"), whole = charts.dataset.last;
+    if (factor > 1 && whole && from <= 1 && to >= Number(whole)) zoom(charts);
+    else zoomTo(chart, from, to);
   };
 
   const show = (svg, one, other) => {

@@ -63,7 +63,7 @@ class OpenedRecords:
                 self._kept.move_to_end(place)
                 return self._kept[place][0]
         opened = OpenedRecord(read(row))
-        size = memory_of(opened.record, self.most)
+        size = memory_of(opened.record, self.most) * 2  # its transcript has about as much text
         with self._lock:
             if size <= self.most and place not in self._kept:
                 self._kept[place] = opened, size

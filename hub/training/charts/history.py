@@ -36,9 +36,11 @@ def spread(first: int, last: int, count: int) -> list[int]:
     return [first + round(place * (last - first) / (count - 1)) for place in range(count)]
 
 
-def chart_evaluations(training: TrainingRun, *, first: int = 0) -> list[EvaluationPoint]:
-    """Return the newest evaluations from step `first` on, in order."""
+def chart_evaluations(training: TrainingRun, *, first: int = 0, last: int | None = None) -> list[EvaluationPoint]:
+    """Return the newest evaluations from step `first` to `last` (None: the newest), in order."""
     rows = TrainingEvaluation.objects.filter(training=training, step__gte=first).order_by("-step", "-label")
+    if last is not None:
+        rows = rows.filter(step__lte=last)
     found = list(rows.values_list("point", flat=True)[:MOST_EVALUATIONS])
     return [EvaluationPoint.model_validate(point) for point in reversed(found)]
 

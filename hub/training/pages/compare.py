@@ -135,8 +135,8 @@ def _charts(runs: Sequence[TrainingRun], tones: Sequence[int], asked: OverlayQue
 
 def _curves(run: TrainingRun, tone: int, asked: OverlayQuery) -> Curves:
     steps, places = steps_on(run, asked.by, asked.zoom)
-    points = chart_evaluations(run, first=_first_evaluation(steps, asked)) if steps else []
-    points = [point for point in points if asked.last is None or point.step <= steps[-1].step]
+    last = None if asked.last is None or not steps else steps[-1].step
+    points = chart_evaluations(run, first=_first_evaluation(steps, asked), last=last) if steps else []
     return Curves(_name(run), tone, steps, places, points)
 
 

@@ -140,8 +140,8 @@ def _figures(found: TrainingRun, newest: int, zoom: Zoom) -> dict[str, Any]:
     steps = zoomed_steps(found, zoom) if zoom else chart_steps(found, newest=newest or None)
     if not steps:
         return {}
-    points = chart_evaluations(found, first=(zoom.first or 0) if zoom else steps[0].step if newest else 0)
-    points = [point for point in points if not zoom or point.step in zoom]
+    first = (zoom.first or 0) if zoom else steps[0].step if newest else 0
+    points = chart_evaluations(found, first=first, last=zoom.last)
     maps = (
         heat_map("rewards", "Rewards", steps, lambda step: step.rewards),
         heat_map("advantages", "Advantages", steps, lambda step: step.advantages),

@@ -20,7 +20,7 @@ from hub.web.documentation.contents import ENTRIES, ROOT, Entry, linked
 DEEPEST_LISTED = 2  # headings below h2 are not in a document's own list
 ELSEWHERE = ("/", "http://", "https://", "mailto:")
 REPLACE_IT = " Replace `HUB` with this hub's address, as your browser shows it."
-_HUB = re.compile(r"(?:https://)?(?<![\w`.-])HUB(?![\w`.-])")
+_HUB = re.compile(r"(?:https://)?(?<![\w`.-])HUB(?![\w`.\\-])")
 _WORD = re.compile(r"\w+")
 
 

@@ -111,7 +111,8 @@ class SplitInfo(Response):
     size: int | None
     rows: tuple[StoredObject, ...] = ()
     rows_of: str = ""  # if the environment has no split of this name, the one that supplied the rows
-    images: dict[str, Count] = Field(default_factory=dict)  # that sandboxes of rows need -> the first such row
+    # that sandboxes of rows need -> the first such row
+    images: dict[Annotated[str, Field(max_length=300)], Count] = Field(default_factory=dict, max_length=1000)
 
 
 class Described(Response):

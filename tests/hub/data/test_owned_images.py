@@ -11,7 +11,7 @@ from envhub.protocol.accounts.users import Scope
 from envhub.protocol.base import BlobRef
 from envhub.protocol.registry.needs import CheckSettings, Need, NeedKind
 from envhub.protocol.visibility import Visibility
-from pytest_django import DjangoCaptureOnCommitCallbacks
+from pytest_django import DjangoAssertNumQueries, DjangoCaptureOnCommitCallbacks
 
 from hub.accounts.models import Owner, User
 from hub.accounts.services import create_team
@@ -19,6 +19,7 @@ from hub.core import needs
 from hub.core.errors import Conflict, HubError
 from hub.data.images import ImageLacking, Place, add_image, change_image, source_of
 from hub.data.models import Image
+from hub.data.queries import find_image, usable_images
 from hub.evals.models import Evaluation
 from hub.evals.services import create_evaluation
 from hub.registry.models import VersionUse
@@ -99,6 +100,28 @@ def test_a_team_of_the_very_name_comes_before_what_is_left_of_it_without_team(ad
     assert [digest(run_of(bob), f"hub/{name}/{NAME}") for name in ("zed", "team-zed")] == [row.digest for row in rows]
     change_image(place=Place(NAME, meant), visibility=Visibility.PRIVATE)
     assert digest(run_of(bob), f"hub/team-zed/{NAME}") == ""
+
+
+def test_many_names_are_looked_up_as_one_is_and_in_a_few_queries(
+    ada: User, bob: User, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    team, plain = create_team(user=ada, slug="team-zed"), create_team(user=ada, slug="zed")
+    create_image(team, "hidden:1")
+    create_image(plain, "hidden:1", visibility=Visibility.PUBLIC)
+    for number in range(5):
+        create_image(ada.owner, f"tool:{number}", visibility=Visibility.PUBLIC if number % 2 else Visibility.PRIVATE)
+    names = [
+        f"{place}/{owner}/tool:{number}"
+        for place in ("hub", "prime")
+        for owner in ("ada", "team-ada")
+        for number in range(7)
+    ]
+    names += [f"hub/{owner}/hidden:1" for owner in ("zed", "team-zed")]
+    for user in (ada, bob, None):
+        known = {name for name in names if find_image(name, owner_id=bob.owner.pk, user=user) is not None}
+        with django_assert_max_num_queries(3):
+            assert usable_images(names, owner_id=bob.owner.pk, user=user) == known
+        assert len(known) == {ada: 22, bob: 9, None: 9}[user]
 
 
 def test_members_have_their_teams_images_in_runs_of_their_own(ada: User, bob: User) -> None:

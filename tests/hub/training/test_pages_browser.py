@@ -85,6 +85,8 @@ def _drag(look: Look, chart: str, first: float, last: float) -> None:
 def test_charts_are_zoomed_by_dragging_and_by_keyboard(look: Look, seeded: TrainingShowcase, name: str) -> None:
     look.open(address(seeded, name))
     chart = look.page.locator("#chart-kl")
+    chart.focus()
+    look.page.keyboard.press("-")  # all steps are shown
     _drag(look, "#chart-kl", 1 / 3, 2 / 3)
     expect(look.page).to_have_url(re.compile(r"\?from=10&to=20$"))
     expect(chart).to_have_attribute("data-steps", "|".join(map(str, range(10, 21))))
@@ -97,7 +99,13 @@ def test_charts_are_zoomed_by_dragging_and_by_keyboard(look: Look, seeded: Train
     expect(chart).to_be_focused()
     look.page.keyboard.press("-")
     expect(look.page).to_have_url(re.compile(r"\?from=11&to=21$"))
-    look.page.keyboard.press("Escape")
+    if name == "charts":
+        for _ in range(2):
+            shown = look.page.url
+            look.page.keyboard.press("-")
+            expect(look.page).not_to_have_url(shown)
+    else:
+        look.page.keyboard.press("Escape")
     expect(chart).to_have_attribute("data-last", "30")
     assert look.page.url == look.base_url + address(seeded, name)
     _drag(look, "#chart-rewards", 0.5, 0.9)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
+from functools import lru_cache
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 from PIL import Image
 
@@ -27,7 +27,18 @@ def _size(png: bytes) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "W" * 100_000, "漢" * 5000, "a " * 5000, "\x00\x1b[31m\u202e\ud800", "<svg onload=x>", "é ± ·"]
+    "text",
+    [
+        "",
+        " ",
+        "W" * 100_000,
+        "漢" * 5000,
+        "a " * 5000,
+        "\x00\x1b[31m\u202e\ud800",
+        "<svg onload=x>",
+        "é ± ·",
+        "\ufdfa" * 5000,
+    ],
 )
 def test_any_text_is_drawn_within_the_picture(text: str) -> None:
     png = draw(Preview(text, text, (text, text, text), text, text, (0.1,) * 3))
@@ -40,7 +51,7 @@ def test_any_text_is_drawn_within_the_picture(text: str) -> None:
 
 @pytest.fixture
 def evaluation(db: None) -> Evaluation:
-    cache.clear()
+    previews._kept.cache_clear()
     found = create_hosted(make_user("alice"))
     start(found)
     store(found, make_records((1.0, 0.5), (0.5, 1.0)))
@@ -76,7 +87,8 @@ def test_pages_name_pictures_of_public_things_and_everybody_gets_them(evaluation
 
 def test_a_picture_is_drawn_once_for_its_content(evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Preview] = []
-    monkeypatch.setattr(previews, "draw", lambda preview: drawn.append(preview) or draw(preview))
+    kept = lru_cache(lambda preview: drawn.append(preview) or draw(preview))
+    monkeypatch.setattr(previews, "_kept", kept)
     _publish()
 
     def ask(**headers: Any) -> Any:

@@ -223,7 +223,9 @@ async def _rollout(runner: Runner, hello: Hello, described: Described, unmet: Un
 def _bounded(described: Described) -> Described:
     """Drop sample rows that are too large to show from the description."""
     splits = {
-        name: split if len(split.model_dump_json()) < ROWS_LIMIT else split.model_copy(update={"rows": ()})
+        name: split
+        if len(split.model_dump_json(include={"rows"})) < ROWS_LIMIT
+        else split.model_copy(update={"rows": ()})
         for name, split in described.splits.items()
     }
     return described.model_copy(update={"splits": splits})

@@ -52,14 +52,14 @@ def test_the_same_place_of_another_segment_is_another_record() -> None:
 
 
 def test_those_used_longest_ago_make_room() -> None:
-    kept, files = OpenedRecords(250_000), _Files(100_000)
+    kept, files = OpenedRecords(500_000), _Files(100_000)
     for row in (0, 1, 0, 2, 0, 1):
         kept.open(_Row(row), files)
     assert files.read == [0, 1, 2, 1]
 
 
 def test_a_record_that_is_too_large_is_read_each_time_and_displaces_nothing() -> None:
-    kept, small, large = OpenedRecords(250_000), _Files(100_000), _Files(300_000)
+    kept, small, large = OpenedRecords(500_000), _Files(100_000), _Files(300_000)
     kept.open(_Row(0), small)
     kept.open(_Row(1), large)
     kept.open(_Row(1), large)

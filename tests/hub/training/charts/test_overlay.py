@@ -8,7 +8,9 @@ import pytest
 from django.test import Client
 from envhub.protocol.training.metrics import StepMetrics
 
+from hub.training.charts import history
 from hub.training.charts.curves import Span
+from hub.training.charts.history import chart_evaluations
 from hub.training.charts.overlay import WORDS, Axis, Curves, Drawn, overlaid, places_of
 from hub.training.charts.overlay_panels import OVERLAID
 from hub.training.charts.scales import log_scale_of
@@ -142,3 +144,11 @@ def test_what_is_hidden_or_too_much_is_not_compared(ada: Client, mallory: Client
     assert mallory.get(path).status_code == 404
     assert ada.get(path + path.partition("?")[2].join(["&"] * 9)).status_code == 422
     assert ada.get("/training/compare").url == "/training"  # type: ignore[attr-defined]
+
+
+def test_a_zoom_into_the_beginning_has_its_evaluations(
+    showcase: TrainingShowcase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "MOST_EVALUATIONS", 2)
+    assert [point.step for point in chart_evaluations(showcase.running)] == [50, 60]
+    assert [point.step for point in chart_evaluations(showcase.running, first=5, last=29)] == [10, 20]

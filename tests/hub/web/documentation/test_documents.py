@@ -34,6 +34,7 @@ def test_guides_show_the_hubs_own_address_and_files_do_not(client: Client) -> No
     assert ("as your browser shows it" in page, "HUB<" in page) == (False, False)
     assert REPLACE_IT in (ROOT / ENTRIES["first-environment"].file).read_text(encoding="utf-8")
     assert "hub login HUB" in document("first-environment").html
+    assert addressed(r"HUB\_DATA", "http://a") == r"HUB\_DATA"
     assert addressed("`HUB_URL` https://HUB/x MYHUB HUB", "http://a") == "`HUB_URL` http://a/x MYHUB http://a"
 
 
