@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 KINDS = ("sandboxes", "memory_mb", "cpus")
+ROUNDING = 1e-6  # 0.8 CPUs three times are a little more than 2.4
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Room:
         """Describe what this limit lacks for `wanted` beside what is `used`; "" if it has room for it."""
         for kind in KINDS:
             limit, taken, more = (getattr(one, kind) for one in (self, used, wanted))
-            if taken + more > limit:
+            if taken + more > limit + ROUNDING:
                 return _described(kind, limit, taken, more)
         return ""
 

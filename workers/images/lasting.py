@@ -6,6 +6,7 @@ Without this, an image that takes longer than a rollout may last would be fetche
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -23,36 +24,61 @@ async def lasting(images: Images) -> AsyncIterator[Images]:
 
 
 class LastingImages:
-    """Implements workers.images.interface.Images. Made by `lasting`."""
+    """Implements workers.images.interface.Images. Made by `lasting`.
 
-    def __init__(self, images: Images) -> None:
+    An environment may ask for any number of images and end their sandboxes at once. So only some are fetched at a time,
+    and of those that nobody waits for any more only the newest go on.
+    """
+
+    def __init__(self, images: Images, at_once: int = 6, unawaited: int = 3) -> None:
         self._images = images
-        self._fetching: dict[str, asyncio.Task[None]] = {}
+        self._places = asyncio.Semaphore(at_once)
+        self._unawaited = unawaited
+        self._fetching: dict[str, asyncio.Task[None]] = {}  # the oldest first
+        self._tasks: set[asyncio.Task[None]] = set()  # these, and given up ones that have not ended yet
+        self._waiting: Counter[str] = Counter()
         self._here: set[str] = set()  # fetched once; if the store has removed one, its next user fetches it
 
     @asynccontextmanager
     async def using(self, name: str) -> AsyncIterator[Image]:
         if name not in self._here:
-            await asyncio.shield(self._fetching.get(name) or self._begin(name))
+            await self._fetched(name)
         async with self._images.using(name) as image:
             yield image
 
     async def stop(self) -> None:
         """Give up what is still being fetched."""
-        tasks = list(self._fetching.values())
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _fetched(self, name: str) -> None:
+        self._waiting[name] += 1
+        try:
+            await asyncio.shield(self._fetching.get(name) or self._begin(name))
+        finally:
+            self._waiting[name] -= 1
+            self._waiting += Counter()  # without those for which nobody waits
+            unawaited = [one for one in self._fetching if not self._waiting[one]]
+            for one in unawaited[: -self._unawaited]:
+                self._fetching.pop(one).cancel()
 
     def _begin(self, name: str) -> asyncio.Task[None]:
         task = self._fetching[name] = asyncio.create_task(self._fetch(name))
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody waits any more
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # perhaps nobody waits any more
 
     async def _fetch(self, name: str) -> None:
         try:
-            async with self._images.using(name):
+            async with self._places, self._images.using(name):
                 self._here.add(name)
         finally:
-            del self._fetching[name]
+            if self._fetching.get(name) is asyncio.current_task():
+                del self._fetching[name]

@@ -74,7 +74,7 @@ class RunnerPool:
         """Describe the environment. Raises RunnerFatal, RunnerGone."""
         for left in reversed(range(KILLS_IN_A_ROW)):
             try:
-                return await (await self._ready(self._places[0])).describe()
+                return await (await self._ready(self._places[0])).describe(rows=0)
             except RunnerGone as gone:
                 if not (left and gone.outside):
                     raise

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +119,7 @@ class Runner:
         """Describe the environment. Raises RunnerFatal, RunnerGone."""
         return await self._ask(Describe(rows=rows), Described)
 
-    async def run(self, group: Group) -> AsyncIterator[RolloutDone]:
+    async def run(self, group: Group) -> AsyncGenerator[RolloutDone, None]:
         """Yield the group's rollouts as they end, each at most once; leaving early cancels the group.
 
         Raises RunnerFatal, RunnerGone.

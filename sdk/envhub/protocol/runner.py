@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, field_validator
 
 from envhub.protocol.base import Count, Json, JsonObject, Number, Request, Response, Split, StoredObject, Whole
 from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.registry.needs import Need
 from envhub.protocol.registry.packages import Generation
 from envhub.protocol.runs import Failure
+from envhub.protocol.sandboxes.images import is_name
 
 MAX_FRAME = 16 * 1024 * 1024
 
@@ -53,7 +54,7 @@ class Describe(Request):
     """Answered by `described`."""
 
     type: Literal["describe"] = "describe"
-    rows: Count = 3
+    rows: Count = 3  # examples of each split to show; 0: only what a run needs, so not the images of its rows
 
 
 class Group(Request):
@@ -113,6 +114,12 @@ class SplitInfo(Response):
     rows_of: str = ""  # if the environment has no split of this name, the one that supplied the rows
     # that sandboxes of rows need -> the first such row
     images: dict[Annotated[str, Field(max_length=300)], Count] = Field(default_factory=dict, max_length=1000)
+
+    @field_validator("images")
+    @classmethod
+    def _possible(cls, images: dict[str, int]) -> dict[str, int]:
+        """Drop names that no image can have: the runner is hostile, and rollouts with such names will say so."""
+        return {name: row for name, row in images.items() if is_name(name)}
 
 
 class Described(Response):

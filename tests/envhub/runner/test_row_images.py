@@ -74,3 +74,4 @@ def test_a_legacy_environment_describes_them_for_each_split() -> None:
     )  # fmt: skip
     splits = describe(adapter, 1)["splits"]  # type: ignore[arg-type]
     assert (splits["train"]["images"], splits["eval"]["images"]) == ({"one": 0, "two": 1}, {"one": 0})
+    assert describe(adapter, 0)["splits"]["train"]["images"] == {}, "a run needs only sizes"  # type: ignore[arg-type]

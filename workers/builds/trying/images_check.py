@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from envhub.protocol.registry.needs import Need, NeedKind
 from envhub.protocol.runner import Described
@@ -57,18 +57,11 @@ def without_built(described: Described, folders: Iterable[TaskFolder]) -> Descri
     built = set(by_name(list(folders)))
     splits = {
         name: split.model_copy(
-            update={"images": {image: row for image, row in split.images.items() if not _is_built(image, built)}}
+            update={"images": {image: row for image, row in split.images.items() if canonical(image) not in built}}
         )
         for name, split in described.splits.items()
     }
     return described.model_copy(update={"splits": splits})
-
-
-def _is_built(image: str, built: Collection[str]) -> bool:
-    try:
-        return canonical(image) in built
-    except ValueError:
-        return False  # a name that no image can have: its rollouts will say so
 
 
 def needs_of(error: ImageLacking, asked: Iterable[tuple[str, str]]) -> tuple[Need, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -51,10 +52,10 @@ async def run_scripted(runner: Runner, hello: Hello, described: Described, unmet
         record.add(CHECK, True, f"not tried: {NO_EXAMPLES}")
         return Scripted()
     n = 2 if hello.requires_group else 1
-    tried = await _try(runner, split, n, unmet)
+    tried = await _try(runner, split, n, unmet, GROUP)
     if tried is not None and tried.awaited and unmet.broker is not None:
         await unmet.broker.fetch(tried.awaited)
-        tried = await _try(runner, split, n, unmet)
+        tried = await _try(runner, split, n, unmet, f"{GROUP}-again")
     if tried is None:
         record.add(CHECK, False, "the runner reported no rollout")
         return Scripted()
@@ -82,21 +83,22 @@ class Tried:
     awaited: tuple[str, ...]
 
 
-async def _try(runner: Runner, split: str, n: int, unmet: Unmet) -> Tried | None:
+async def _try(runner: Runner, split: str, n: int, unmet: Unmet, name: str) -> Tried | None:
     began = datetime.now(UTC)
-    recorders = [unmet.interceptor.open(f"{GROUP}.{suffix}") for suffix in (*map(str, range(n)), "g")]
+    recorders = [unmet.interceptor.open(f"{name}.{suffix}") for suffix in (*map(str, range(n)), "g")]
     *own, shared = (recorder.key for recorder in recorders)
     url = f"{GATEWAY}/r/{{rollout}}/v1"
     policy = Policy(base_url=url, keys=tuple(own), group_key=shared, model="hub/scripted")
-    async for done in runner.run(_group(split, policy, n)):
-        turns = tuple(turn for recorder in recorders for turn in recorder.turns)
-        rollout = done.record.model_copy(update={"turns": turns})
-        awaited: tuple[str, ...] = ()
-        if unmet.broker is not None:
-            machines = [machine for key in (*own, shared) for machine in await unmet.broker.end_rollout(key)]
-            awaited = tuple(machine.wish.image for machine in awaited_in_vain(rollout, machines))
-            rollout = blamed(rollout, machines, began)
-        return Tried(rollout, done.needs, any(recorder.calls_spent for recorder in recorders), awaited)
+    async with aclosing(runner.run(_group(name, split, policy, n))) as rollouts:  # a group ends before the next begins
+        async for done in rollouts:
+            turns = tuple(turn for recorder in recorders for turn in recorder.turns)
+            rollout = done.record.model_copy(update={"turns": turns})
+            awaited: tuple[str, ...] = ()
+            if unmet.broker is not None:
+                machines = [machine for key in (*own, shared) for machine in await unmet.broker.end_rollout(key)]
+                awaited = tuple(machine.wish.image for machine in awaited_in_vain(rollout, machines))
+                rollout = blamed(rollout, machines, began)
+            return Tried(rollout, done.needs, any(recorder.calls_spent for recorder in recorders), awaited)
     return None
 
 
@@ -116,9 +118,9 @@ def shown(rollout: RolloutRecord) -> JsonObject | None:
     return None
 
 
-def _group(split: str, policy: Policy, n: int) -> Group:
+def _group(name: str, split: str, policy: Policy, n: int) -> Group:
     return Group(
-        id=GROUP,
+        id=name,
         example=0,
         n=n,
         split="train" if split == "train" else "eval",

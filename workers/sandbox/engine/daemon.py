@@ -10,6 +10,7 @@ import os
 import py_compile
 import shutil
 import socket
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -90,10 +91,16 @@ class Daemon:
         return {IN_BOX: self._options.root / "programs", agent_python.IN_BOX: self._python}
 
     async def sweep(self) -> None:
-        """Remove the containers that a killed daemon left; its mounts are gone with them."""
+        """Remove the containers that a killed daemon left; its mounts are gone with them.
+
+        One that cannot be removed runs nothing any more: it stays, and is tried again at the next start.
+        """
         await asyncio.get_running_loop().run_in_executor(self._threads, self.remove_groups)
         for name in await self._podman.names():
-            await self._podman.remove(name)
+            try:
+                await self._podman.remove(name)
+            except BoxFailed as error:
+                sys.stderr.write(f"the container {name} of an earlier daemon stays: {error}\n")
 
     def remove_groups(self) -> None:
         remove_groups(self._tree, self._parent)

@@ -189,6 +189,15 @@ def canonical(name: str) -> str:
     return BASE if name in (BASE, f"{BASE}:latest") else parse(name).name
 
 
+def is_name(name: str) -> bool:
+    """Return whether an image may be called that."""
+    try:
+        canonical(name)
+    except ValueError:
+        return False
+    return True
+
+
 def owned(name: str) -> tuple[str, str] | None:
     """Split a canonical name that includes its owner into owner and name; return None for others."""
     place, _, rest = name.partition("/")

@@ -58,7 +58,7 @@ def _split(adapter: Legacy, name: str, rows: int) -> dict[str, Any] | None:
     first = [to_json(dict(dataset[index])) for index in range(min(rows, len(dataset)))]
     same = name == "eval" and dataset is adapter.split("train")
     image_of = of_env(adapter.leaves[0]) if len(adapter.leaves) == 1 else None
-    named = images((dict(dataset[index]) for index in range(len(dataset))), image_of) if image_of else {}
+    named = images((dict(dataset[index]) for index in range(len(dataset))), image_of) if image_of and rows else {}
     return {"size": len(dataset), "rows": first, "images": named, **({"rows_of": "train"} if same else {})}
 
 

@@ -175,8 +175,18 @@ class OneSandbox(OneRollout):
     """Its rollout fails when it waits for its sandbox in vain, and passes when the image is here."""
 
     images: SlowImages = field(default_factory=SlowImages)
+    groups: list[str] = field(default_factory=list)
 
     async def run(self, group: Group) -> AsyncIterator[RolloutDone]:
+        assert self.broker is not None
+        self.groups += [f"{group.id} begins"]
+        try:
+            async for done in self._rollouts(group):
+                yield done
+        finally:
+            self.groups += [f"{group.id} ends"]
+
+    async def _rollouts(self, group: Group) -> AsyncIterator[RolloutDone]:
         assert self.broker is not None
         self.failure = None
         if not self.images.two_wait.is_set():
@@ -201,6 +211,7 @@ async def test_a_rollout_whose_time_was_over_before_its_image_was_here_is_run_ag
     rollout.broker = Broker(Host(unused, rollout.images, tickets, BrokerLimits()))
     assert (await rollout.check()).passed
     assert rollout.images.waiting == 2
+    assert rollout.groups == ["build begins", "build ends", "build-again begins", "build-again ends"]
 
 
 def test_a_rollout_without_end_is_reported_as_far_as_it_fits() -> None:
