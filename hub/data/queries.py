@@ -122,7 +122,8 @@ def usable_images(
     found = set(Image.objects.filter(of, name__in=plain).values_list("name", flat=True))
     said = {name: pair for name in names if (pair := owned(name)) is not None}
     named = _by_owner(set(said.values())) if said else {}
-    strangers = {row.owner_id for row in named.values() if not row.is_public} - {owner_id}
+    private = {row.owner_id for row in named.values() if not row.is_public}
+    strangers = {one for one in private if one is not None and one != owner_id}
     if user is not None and strangers:
         strangers -= set(visible_owner_ids(user).filter(pk__in=strangers))
     usable = {pair for pair, row in named.items() if row.is_public or row.owner_id not in strangers}
