@@ -140,7 +140,8 @@ class Life:
             self._finish(State.STOPPED, "")
 
     async def _make(self, stack: AsyncExitStack) -> Box:
-        ticket = await self._host.tickets.take(self._host.limits.room_for(self._wish), self._waits)
+        room = self._host.limits.room_for(self._wish)
+        ticket = await self._host.tickets.take(room, self._waits, self._rollout)
         stack.callback(os.close, ticket)
         self._waits(f"its image {self._wish.image}")
         self.image = await stack.enter_async_context(self._host.images.using(self._wish.image))

@@ -3,6 +3,9 @@
 A ticket is a locked file whose name says how much it stands for, so a process that dies gives back what it had with its
 file descriptors; the next process that looks removes the files. Each waiting party keeps a mark file, which counts only
 while its modification time is renewed.
+
+Rollouts that have a sandbox and wait for another may wait for each other. If all that have sandboxes do, the one that
+began to wait last gives up, so that the others go on.
 """
 
 from __future__ import annotations
@@ -12,9 +15,10 @@ import fcntl
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 
 from workers.broker.room import Room
@@ -22,6 +26,7 @@ from workers.runs.file_lock import exclusive_lock
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.1
 STALE_S = 3.0  # a mark not renewed for this many seconds belongs to a process that died or hangs
+PATIENCE_S = 15.0  # for rollouts that seem to wait for each other: one may still end a sandbox that it uses
 OnWait = Callable[[str], None]
 
 
@@ -33,24 +38,35 @@ class Party:
     run: str
 
 
+class Entangled(Exception):
+    """Rollouts wait for each other's sandboxes, and this one gives up."""
+
+    def __init__(self) -> None:
+        super().__init__("its rollout and others that have sandboxes waited for each other")
+
+
 @dataclass(frozen=True)
 class Slip:
-    """What a ticket or a mark says in its file's name. `since` is when its party began to wait (monotonic, ns)."""
+    """What a ticket or a mark says in its file's name. `since` is when its party began to wait (monotonic, ns).
+
+    `rollout` is a hash of the rollout's key, which is secret; "" for sandboxes of no rollout.
+    """
 
     party: Party
     room: Room
+    rollout: str = ""
     since: int = field(default_factory=time.monotonic_ns)
 
-    @property
+    @cached_property
     def name(self) -> str:
-        room = f"{self.room.memory_mb:g}:{self.room.cpus:g}"
-        return f"{self.party.owner}:{self.party.run}:{room}:{self.since}:{os.urandom(8).hex()}"
+        room = f"{self.room.memory_mb}:{self.room.cpus}"
+        return f"{self.party.owner}:{self.party.run}:{self.rollout}:{room}:{self.since}:{os.urandom(8).hex()}"
 
     @classmethod
     def of(cls, path: Path) -> Slip:
         """Read the name of a ticket or a mark."""
-        owner, run, memory_mb, cpus, since, _ = path.name.split(":")
-        return cls(Party(owner, run), Room(1, float(memory_mb), float(cpus)), int(since))
+        owner, run, rollout, memory_mb, cpus, since, _ = path.name.split(":")
+        return cls(Party(owner, run), Room(1, float(memory_mb), float(cpus)), rollout, int(since))
 
 
 class Tickets:
@@ -58,54 +74,81 @@ class Tickets:
 
     While several parties wait, the owner with the smallest share of the room goes first, then the run with the smallest
     among that owner's, then who waits longest. Nobody passes the first, however little they ask for, so that small
-    sandboxes do not starve a big one. A party that has reached its own limit is in nobody's way. Within a process,
-    requests are served in order.
+    sandboxes do not starve a big one. A party that has reached its own limit is in nobody's way. Within a run, rollouts
+    that already have a sandbox go first, and otherwise who came first.
     """
 
     def __init__(self, folder: Path, room: Room, party: Party, own: Room | None = None) -> None:
         self._living, self._waiting, self._mutex = folder / "living", folder / "waiting", folder / "mutex"
+        self._wanting = folder / "wanting"  # marks of those that wait although their rollout has a sandbox
         self._party = party
-        self._turn = asyncio.Lock()
+        self._asking: dict[Slip, Asking] = {}
+        self._granting: asyncio.Task[None] | None = None
+        self._entangled = Entanglement()
         self.room = room
         self.own = own or Room()
 
-    async def take(self, wanted: Room, on_wait: OnWait = lambda reason: None) -> int:
+    async def take(self, wanted: Room, on_wait: OnWait = lambda reason: None, rollout: str = "") -> int:
         """Wait for a ticket and return its file descriptor; closing the descriptor gives the ticket back.
 
-        `on_wait` is told what it waits for. The limits must have room for `wanted` on its own.
+        `on_wait` is told what it waits for. The limits must have room for `wanted` on its own. Raises Entangled.
         """
-        slip = Slip(self._party, wanted)
-        on_wait("others of its run, which came first")
-        async with self._turn, self._mark(slip) as mark:
-            pause = FIRST_PAUSE_S
-            while True:
-                async with exclusive_lock(self._mutex):
-                    lacking = self._lacking(slip, mark)
-                    if not lacking:
-                        return self._ticket(slip)
-                on_wait(lacking)
-                await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  jitter between processes
-                pause = min(2 * pause, LONGEST_PAUSE_S)
-
-    @asynccontextmanager
-    async def _mark(self, slip: Slip) -> AsyncIterator[Path]:
-        """Keep a mark file that shows that this party waits for room."""
-        for folder in (self._living, self._waiting):
-            folder.mkdir(parents=True, exist_ok=True)
-        mark = self._waiting / slip.name
+        slip = Slip(self._party, wanted, sha256(rollout.encode()).hexdigest()[:16] if rollout else "")
+        asking = self._asking[slip] = Asking(asyncio.get_running_loop().create_future(), on_wait)
+        if self._granting is None or self._granting.done():
+            self._granting = asyncio.create_task(self._grant())
         try:
-            yield mark
+            return await asking.ticket
+        except asyncio.CancelledError:
+            if asking.ticket.done() and not asking.ticket.cancelled() and asking.ticket.exception() is None:
+                os.close(asking.ticket.result())  # it came too late
+            raise
         finally:
-            mark.unlink(missing_ok=True)
+            self._asking.pop(slip, None)
+            if not self._asking and self._granting is not None:
+                self._granting.cancel()
+                self._granting = None
 
-    def _lacking(self, slip: Slip, mark: Path) -> str:
-        """Return what the slip waits for; "" if it may have a ticket now. Renews its mark if it waits for the host."""
+    async def _grant(self) -> None:
+        """Give tickets to those that ask, one after the other, until nobody does."""
+        marks, pause = Marks(), FIRST_PAUSE_S
+        try:
+            for folder in (self._living, self._waiting, self._wanting):
+                folder.mkdir(parents=True, exist_ok=True)
+            while self._asking:
+                async with exclusive_lock(self._mutex):
+                    granted = self._look(marks)
+                pause = FIRST_PAUSE_S if granted else min(2 * pause, LONGEST_PAUSE_S)
+                if not granted:
+                    await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  jitter between processes
+        except Exception as error:  # noqa: BLE001  those that ask raise it
+            for asking in self._asking.values():
+                asking.fail(error)
+        finally:
+            marks.remove()
+
+    def _look(self, marks: Marks) -> bool:
+        """Give the first of those that ask its ticket, and return whether there is room for it."""
         living = [Slip.of(path) for path in held(self._living)]
-        mine = Room.sum(one.room for one in living if one.party == self._party)
-        if lacking := self.own.lacks(mine, slip.room):
-            mark.unlink(missing_ok=True)
-            return f"others of its run to end: {lacking}"
-        mark.touch()
+        have = {one.rollout for one in living if one.rollout}
+        first = min(self._asking, key=lambda slip: (slip.rollout not in have, slip.since))
+        mine = [one for one in living if one.party == self._party]
+        limit = self.own.lacks(Room.sum(one.room for one in mine), first.room)
+        mark = self._waiting / first.name
+        marks.forget(*(path for path in marks.kept if path.parent == self._waiting and (limit or path != mark)))
+        lacking = f"others of its run to end: {limit}" if limit else self._lacking(first, living, mark, marks)
+        if not lacking:
+            marks.forget(mark, self._wanting / first.name)
+            self._asking.pop(first).grant(self._ticket(first))
+            return True
+        for slip, asking in self._asking.items():
+            asking.on_wait(lacking if slip is first else "others of its run, which came first")
+        self._disentangle(mine if limit else living, have, marks)
+        return False
+
+    def _lacking(self, slip: Slip, living: Sequence[Slip], mark: Path, marks: Marks) -> str:
+        """Return what the slip waits for on the host; "" if it may have a ticket now."""
+        marks.keep(mark)
         if lacking := self.room.lacks(Room.sum(one.room for one in living), slip.room):
             return f"room on the worker: {lacking}"
         place = claim(slip, living, self.room)
@@ -113,17 +156,98 @@ class Tickets:
             return "those of other runs, which come first"
         return ""
 
+    def _disentangle(self, living: Sequence[Slip], have: Collection[str], marks: Marks) -> None:
+        """If all that have sandboxes wait for each other, let the one that began to wait last give up."""
+        wanting = {slip.name: slip for slip in self._asking if slip.rollout in have}
+        marks.keep(*(self._wanting / name for name in wanting))
+        if not wanting or not all(one.rollout for one in living):
+            return
+        last = self._entangled.last(living, {path.name: Slip.of(path) for path in fresh(self._wanting)})
+        if last in wanting:
+            self._asking[wanting[last]].fail(Entangled())
+
     def _ticket(self, slip: Slip) -> int:
         descriptor = os.open(self._living / slip.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         return descriptor
 
 
-def claim(slip: Slip, living: Sequence[Slip], room: Room) -> tuple[float, float, int]:
-    """Return the shares of the room that a slip's owner and run have, and when it came; the smallest goes first."""
+@dataclass(frozen=True)
+class Asking:
+    """One that asks for a ticket."""
+
+    ticket: asyncio.Future[int]
+    on_wait: OnWait
+
+    def grant(self, ticket: int) -> None:
+        """Answer with a ticket, which goes back if nobody waits for it any more."""
+        if self.ticket.done():
+            os.close(ticket)
+        else:
+            self.ticket.set_result(ticket)
+
+    def fail(self, error: Exception) -> None:
+        """Answer with an error."""
+        if not self.ticket.done():
+            self.ticket.set_exception(error)
+
+
+class Marks:
+    """The mark files of a process, which renews them."""
+
+    def __init__(self) -> None:
+        self.kept: dict[Path, float] = {}  # when it was last renewed
+
+    def keep(self, *paths: Path) -> None:
+        """Make or renew marks."""
+        now = time.monotonic()
+        for path in paths:
+            if now - self.kept.get(path, -STALE_S) > STALE_S / 3:
+                path.touch()
+                self.kept[path] = now
+
+    def forget(self, *paths: Path) -> None:
+        """Remove marks, if they are there."""
+        for path in paths:
+            if self.kept.pop(path, None) is not None:
+                path.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove all marks."""
+        self.forget(*self.kept)
+
+
+class Entanglement:
+    """Notices that rollouts which have sandboxes wait for each other."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[frozenset[Slip], frozenset[str]] = frozenset(), frozenset()
+        self._since = 0.0
+
+    def last(self, living: Sequence[Slip], wanting: Mapping[str, Slip]) -> str:
+        """Return who has waited shortest if all of `living` have waited for each other for PATIENCE_S, else "".
+
+        `wanting` are those that wait although their rollout has a sandbox, by name.
+        """
+        seen = frozenset(living), frozenset(wanting)
+        if seen != self._seen:
+            self._seen, self._since = seen, time.monotonic()
+        if not living or not {one.rollout for one in living} <= {one.rollout for one in wanting.values()}:
+            return ""
+        if time.monotonic() - self._since < PATIENCE_S:
+            return ""
+        return max(wanting, key=lambda name: wanting[name].since)
+
+
+def claim(slip: Slip, living: Sequence[Slip], room: Room) -> tuple[float, float, bool, int]:
+    """Return how a slip stands among those that wait; the smallest goes first.
+
+    The shares of the room that its owner and its run have, whether its rollout has no sandbox yet, and when it came.
+    """
     of_owner = [one.room for one in living if one.party.owner == slip.party.owner]
-    of_run = [one.room for one in living if one.party == slip.party]
-    return room.share(Room.sum(of_owner)), room.share(Room.sum(of_run)), slip.since
+    of_run = [one for one in living if one.party == slip.party]
+    is_first = not slip.rollout or all(one.rollout != slip.rollout for one in of_run)
+    return room.share(Room.sum(of_owner)), room.share(Room.sum(one.room for one in of_run)), is_first, slip.since
 
 
 def held(folder: Path) -> Sequence[Path]:

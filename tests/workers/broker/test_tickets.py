@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from workers.broker.room import Room
-from workers.broker.tickets import Party, Slip, Tickets, claim
+from workers.broker.tickets import Entangled, Party, Slip, Tickets, claim
 
 ONE, OTHER = Room(1, 1, 1), Party("bob", "2")
 
@@ -118,6 +118,64 @@ async def test_a_run_that_waits_for_itself_is_in_nobodys_way(tmp_path: Path) -> 
             stack.callback(os.close, await asyncio.wait_for(Tickets(tmp_path, host, OTHER).take(ONE), 5))
         assert said[-1] == "others of its run to end: it asks for 1 of 1 MB of memory and disk, of which 1 are taken"
         waiting.cancel()
+
+
+@pytest.mark.parametrize("own", [2, 9])
+async def test_of_rollouts_that_wait_for_each_other_the_last_gives_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: int
+) -> None:
+    monkeypatch.setattr("workers.broker.tickets.PATIENCE_S", 0.3)
+    host, run = Room(sandboxes=2 if own > 2 else 9), Party("ada", "1")
+    one, other = (Tickets(tmp_path, host, run, own=Room(sandboxes=own)) for _ in range(2))  # two processes
+    first, second = await one.take(ONE, rollout="a"), await other.take(ONE, rollout="b")
+    waits = [asyncio.create_task(one.take(ONE, rollout="c"))]  # has nothing: nobody waits for it
+    waits += [asyncio.create_task(tickets.take(ONE, rollout=key)) for tickets, key in ((one, "a"), (other, "b"))]
+    with pytest.raises(Entangled):
+        await asyncio.wait_for(waits[2], 20)
+    await asyncio.sleep(0.5)
+    assert not waits[1].done(), "one of two gave up, which is enough"
+    os.close(second)
+    os.close(await asyncio.wait_for(waits[1], 20))  # before the one that has nothing, which asked earlier
+    os.close(first)
+    os.close(await asyncio.wait_for(waits[0], 20))
+    assert not [path for path in tmp_path.glob("*/*") if path.parent.name != "living"]
+
+
+@pytest.mark.parametrize("rollout", ["", "b"])
+async def test_nobody_gives_up_while_somebody_who_waits_for_nothing_has_a_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rollout: str
+) -> None:
+    monkeypatch.setattr("workers.broker.tickets.PATIENCE_S", 0.1)
+    tickets = Tickets(tmp_path, Room(sandboxes=2), Party("ada", "1"))
+    first, second = await tickets.take(ONE, rollout="a"), await tickets.take(ONE, rollout=rollout)
+    waiting = asyncio.create_task(tickets.take(ONE, rollout="a"))
+    await asyncio.sleep(0.5)
+    assert not waiting.done()
+    os.close(second)
+    os.close(await asyncio.wait_for(waiting, 20))
+    os.close(first)
+
+
+async def test_two_that_one_rollout_asks_for_at_once_wait_like_any_other(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        tickets = Tickets(tmp_path, Room(sandboxes=1), Party("ada", "1"))
+        waits = [asyncio.create_task(tickets.take(ONE, rollout="a")) for _ in range(2)]
+        done, left = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for one in left:
+            one.cancel()
+        await asyncio.wait(left)
+        for one in done:
+            os.close(one.result())
+        stack.callback(os.close, await asyncio.wait_for(tickets.take(ONE), 20))
+
+
+async def test_a_fault_of_the_host_reaches_all_that_ask(tmp_path: Path) -> None:
+    (tmp_path / "living").write_text("no folder")
+    tickets = Tickets(tmp_path, Room(), Party("ada", "1"))
+    found = await asyncio.gather(*(tickets.take(ONE) for _ in range(3)), return_exceptions=True)
+    assert [type(one) for one in found] == [FileExistsError] * 3
+    (tmp_path / "living").unlink()
+    os.close(await tickets.take(ONE))
 
 
 def test_the_runs_of_an_owner_share_what_the_owner_has() -> None:
