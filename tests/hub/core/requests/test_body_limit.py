@@ -45,10 +45,12 @@ def put(path: str, query: str = "", **headers: str) -> dict[str, Any]:
     return {**scope, "raw_path": path.encode(), "query_string": query.encode(), "headers": encoded, "root_path": ""}
 
 
+@pytest.mark.django_db  # a thread of the application may have a connection of an earlier test
 async def test_a_length_beyond_the_limit_is_refused_unread() -> None:
     assert await status_of(put("/api/v1/nothing", content_length=str(10**12)), iter(())) == 413
 
 
+@pytest.mark.django_db
 async def test_a_body_without_a_length_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "DATA_UPLOAD_MAX_MEMORY_SIZE", 100)
     assert await status_of(put("/api/v1/nothing"), [b"x" * 60, b"x" * 60]) == 413
