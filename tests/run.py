@@ -72,7 +72,7 @@ ON_BOTH = [  # what the databases do differently: locks, clocks, text search, JS
 ]
 SETTINGS = "tests/test_settings.py"
 PRODUCTION = "tests/e2e/test_production.py"  # Postgres, Redis and S3 end to end: kills, installs
-PARALLEL = ["-n", "6", "--no-loadscope-reorder", "-p", "tests.scheduling", "--durations", "25"]
+PARALLEL = ["-n", "5", "--no-loadscope-reorder", "-p", "tests.scheduling", "--durations", "25"]
 QUICK = "not vllm and not matrix"
 VLLM = ["-p", "no:randomly", "--durations", "10", "-m", "vllm and not matrix"]  # in order: engines are shared
 FEW = 3  # more failures than this are not bad luck

@@ -1,4 +1,4 @@
-"""A pytest plugin: which tests share a process when several run (`-n 6`), and which run first.
+"""A pytest plugin: which tests share a process when several run (`-n 5`), and which run first.
 
 A file stays together, so that what its fixtures start is started once; those of the runner, so that each release's
 interpreter is prepared once. End-to-end files share two hubs, which take long to fill but would be the longest chain
@@ -18,6 +18,7 @@ ATTACKING = "tests/e2e/test_hostile.py"
 ON_THE_SECOND_HUB = ("packages", "published", "backup_drill", "faults")  # about half of the time of all
 PRODUCTION = "tests/e2e/test_production.py"
 RUNNERS = "tests/envhub/runner/"
+ENGINES = {f"tests/contract/test_{name}.py" for name in ("engines", "engine_keys", "policy_engines")}
 LONG = ["tests/e2e/", RUNNERS, "tests/workers/training/", "tests/contract/", "tests/workers/", "tests/envhub/"]
 
 
@@ -30,6 +31,8 @@ def group_of(nodeid: str) -> str:
         return "a hub that is attacked"
     if path.startswith(RUNNERS):
         return RUNNERS
+    if path in ENGINES:
+        return "engines"
     if not path.startswith("tests/e2e/") or path == PRODUCTION:
         return path
     return "a second hub" if path in {f"tests/e2e/test_{name}.py" for name in ON_THE_SECOND_HUB} else "a hub"

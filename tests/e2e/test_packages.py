@@ -33,8 +33,8 @@ GSM8K_WITHOUT_OWNER = replace(GSM8K, env_args={"data_set": "gsm8k"})
 FIRST = {run.package: run for run in reversed(RUNS)}
 TRIED = [run for run in RUNS if run.needs_build or run is FIRST[run.package]]
 # The build loads it with the owner's name, which is also what the library's own loader asks for.
-SAMPLE = [*(run for run in TRIED if run.package in BY_HUB), GSM8K_WITHOUT_OWNER]
-OTHERS = [*(run for run in TRIED if run.package not in BY_HUB), GSM8K, GSM8K_BUILTIN]
+SAMPLE = [run for run in TRIED if run.package in BY_HUB]
+OTHERS = [*(run for run in TRIED if run.package not in BY_HUB), GSM8K_WITHOUT_OWNER, GSM8K, GSM8K_BUILTIN]
 
 
 def each(runs: list[PackageRun]) -> pytest.MarkDecorator:
@@ -52,16 +52,15 @@ class Started:
 
 
 @pytest.fixture(scope="module")
-def started(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Started:
+def started(stack: Stack) -> Started:
     """The sample: everything pushed and built, every evaluation queued."""
-    add_data_set(stack, tmp_path_factory.mktemp("gsm8k"))
     return start(stack, SAMPLE)
 
 
 @pytest.fixture(scope="module")
 def others(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Started:
     """The same of those that are not in the sample."""
-    add_data_set(stack, tmp_path_factory.mktemp("gsm8k-too"))
+    add_data_set(stack, tmp_path_factory.mktemp("gsm8k"))
     return start(stack, OTHERS)
 
 

@@ -70,6 +70,7 @@ def test_a_python_session_with_packages_that_it_installs(stack: Stack, version: 
     assert record.reward == 2.0, (record.failure, record.completion)
 
 
+@pytest.mark.matrix
 def test_an_image_that_cannot_be_had_is_named(stack: Stack, version: VersionView) -> None:
     record = rollout(stack, calls("bash", {"command": "true"}), image="ghcr.io/e2e/missing:1")
     assert record.failure is not None

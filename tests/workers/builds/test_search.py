@@ -211,7 +211,9 @@ async def test_a_required_argument_is_a_need_that_the_settings_meet(build: Build
     assert again.lock.verifiers == "0.1.14"
 
 
-@pytest.mark.parametrize(("lock_is_open", "taken"), [(True, "0.1.12"), (False, "0.1.14")])
+@pytest.mark.parametrize(
+    ("lock_is_open", "taken"), [(True, "0.1.12"), pytest.param(False, "0.1.14", marks=pytest.mark.matrix)]
+)
 async def test_a_need_that_is_met_lets_the_search_go_on(build: Build, lock_is_open: bool, taken: str) -> None:
     source = "import os\n" + SOURCE.replace("    return", "    os.environ['SEARCH_KEY']\n    vf.old()\n    return")
     libraries = {"0.1.14": LIBRARY, "0.1.12": f"{LIBRARY}\ndef old(): ...\n"}
@@ -223,6 +225,7 @@ async def test_a_need_that_is_met_lets_the_search_go_on(build: Build, lock_is_op
     assert (again.lock.verifiers, all(check.passed for check in again.checks)) == (taken, lock_is_open)
 
 
+@pytest.mark.matrix
 async def test_a_need_that_is_met_and_no_release_that_does_better_is_told_of_each(build: Build) -> None:
     source = "import os\n" + SOURCE.replace("    return", "    os.environ['SEARCH_KEY']\n    vf.old()\n    return")
     report = await build(source, {"0.1.14": LIBRARY, "0.1.12": LIBRARY}, FEW)

@@ -46,7 +46,11 @@ def test_a_sandbox_that_does_not_exist_stops_the_worker_at_its_start() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
-    [(("-Q", "build,cpu"), "-Q: there is no queue cpu"), (("-P", "threads"), "-P: "), (("--autoscale", "3,1"), "--a")],
+    [
+        pytest.param(("-Q", "build,cpu"), "-Q: there is no queue cpu", marks=pytest.mark.matrix),
+        (("-P", "threads"), "-P: "),
+        pytest.param(("--autoscale", "3,1"), "--a", marks=pytest.mark.matrix),
+    ],
 )
 def test_an_option_of_celery_that_a_worker_cannot_follow_says_so(
     tmp_path: Path, arguments: tuple[str, ...], complaint: str
