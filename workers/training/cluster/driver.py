@@ -32,6 +32,7 @@ from workers.training.cluster.wire import (
     EngineUp,
     GiveRollouts,
     Line,
+    Pause,
     Placed,
     Restart,
     RolloutsDown,
@@ -57,6 +58,7 @@ class Driver:
         self.share, self._tell = share, tell
         self._engines: dict[int, Actor] = {}
         self._ending: set[int] = set()  # engines that the coordinator wanted ended
+        self._pauses: dict[int, float] = {}  # seconds that an engine must wait besides its usual pause
         self._visited: set[str] = set()  # nodes that have had an extra engine and may have one again: files stay there
         self._placing = asyncio.Lock()  # one extra engine at a time asks for a host, so that two get different ones
         self._stopping = False
@@ -80,6 +82,8 @@ class Driver:
                     case Restart(engine=number) if number in self._engines:
                         self._ending.add(number)
                         self._engines[number].kill()
+                    case Pause(engine=number, seconds=seconds):
+                        self._pauses[number] = seconds
         finally:
             self._stopping = True
             for task in keeping:
@@ -148,6 +152,7 @@ class Driver:
             self._ending.discard(number)
             self._tell(EngineDown(engine=number, reason=reason, host_lost=lost))
             await asyncio.sleep(PAUSE_S if lost or not self._extra(number) else GUEST_PAUSE_S)
+            await asyncio.sleep(self._pauses.pop(number, 0.0))
 
     async def _once(self, number: int) -> str:
         """Start an engine in its place, wait, and return why it ended. Raises RayError, EngineDied, OSError."""
