@@ -286,8 +286,7 @@ async def serve(run: RunDir) -> None:
     reader = asyncio.StreamReader(limit=LINE_BYTES)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     tell, plan = Telling(), read_plan(run)
-    connect(plan)
-    end_without_head(plan.address)
+    end_without_head(plan.address, connect(plan))
     await Driver(Share.make(plan, run), tell).run(reader)
 
 
