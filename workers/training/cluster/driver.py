@@ -24,6 +24,7 @@ from workers.training.cluster.head import HEAD_LOST, HeadLost, end_without_head
 from workers.training.cluster.keeper import NoRollouts, RolloutServerDied
 from workers.training.cluster.plan import read_plan
 from workers.training.cluster.share import WEIGHTS_KEPT, Actor, Share, connect
+from workers.training.cluster.visited import Visited
 from workers.training.cluster.wire import (
     COMMAND,
     Bring,
@@ -59,7 +60,7 @@ class Driver:
         self._engines: dict[int, Actor] = {}
         self._ending: set[int] = set()  # engines that the coordinator wanted ended
         self._pauses: dict[int, float] = {}  # seconds that an engine must wait besides its usual pause
-        self._visited: set[str] = set()  # nodes that have had an extra engine and may have one again: files stay there
+        self._visited = Visited(share.run.visited)  # they may have an extra engine again, so files stay there
         self._placing = asyncio.Lock()  # one extra engine at a time asks for a host, so that two get different ones
         self._stopping = False
 
@@ -227,9 +228,10 @@ class Driver:
         with suppress(TimeoutError):
             async with asyncio.timeout(STOPPING_S):
                 hosts = range(self.share.plan.split.hosts)
-                visited = self._visited.difference(self.share.nodes())
+                visited = self._visited.apart_from(self.share.nodes())
                 leaving = [*map(self._leave, hosts), *map(self._leave_visited, visited)]
                 await asyncio.gather(*leaving, return_exceptions=True)
+                self._visited.forget()
 
     async def _leave(self, host: int) -> None:
         """End a host's engines, then remove the run's files there: also where only learners and rollouts ran."""
