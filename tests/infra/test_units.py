@@ -41,6 +41,12 @@ def test_the_daily_unit_backs_up_only_if_there_is_a_destination(tmp_path: Path, 
     assert done.stdout == ("manage.py backup --keep 14\n" if destination else "")
 
 
+def test_a_step_of_the_daily_unit_that_fails_does_not_skip_the_backup() -> None:
+    lines = (ROOT / "infra/systemd/environments-hub-daily.service").read_text().splitlines()
+    commands = [line for line in lines if line.startswith("ExecStart=")]
+    assert ["manage.py backup" in command for command in commands] == [True, False, False]
+
+
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="apt-get install shellcheck")
 def test_shellcheck_has_nothing_to_say_of_our_scripts() -> None:
     scripts = [ROOT / "infra/slurm/worker.sbatch", *(ROOT / "infra/setup").glob("*.sh")]

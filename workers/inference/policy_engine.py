@@ -138,6 +138,10 @@ class PolicyEngine:
         """The address and key for completions."""
         return self.process.address
 
+    async def bring(self, directory: Path) -> Path:
+        """Make a directory available on the engine's host and return its path there. Raises EngineRefused."""
+        return directory
+
     async def load_adapter(self, name: str, directory: Path) -> None:
         """Serve a PEFT directory under `name`. Raises EngineRefused."""
         await self._post("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(directory)})

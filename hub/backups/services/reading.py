@@ -63,7 +63,7 @@ class Opened:
 
     @contextmanager
     def blob(self, sha256: str) -> Iterator[BinaryIO]:
-        """Provide the blob's bytes; the caller must verify their hash. Raises Damaged, WrongKey."""
+        """Provide the blob's bytes; the caller must verify their hash. Raises Damaged."""
         with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as spool:
             target = cast("BinaryIO", spool)
             try:
@@ -72,6 +72,8 @@ class Opened:
                 # age authenticates each 64 KiB by itself, so decryption ends at the first that has been changed
                 good = f", of which the first {spool.tell()} bytes decrypt" if self._identities and spool.tell() else ""
                 raise Damaged(error.path, f"{error.problem} (blob {sha256}{good})") from error
+            except WrongKey as error:  # but the same identity has opened the database
+                raise Damaged(self.path(sha256), f"no identity can open it (blob {sha256})") from error
             spool.seek(0)
             yield target
 

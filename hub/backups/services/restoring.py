@@ -48,7 +48,7 @@ def restore(*, destination: Destination, backup: str, identity: Path | None, per
         _check_no_users()
     with opened(destination, backup, identity, lost_keys=permits.lost_keys) as whole:
         check_known(connection, whole.header.migrations, whole.header.release)
-        _bring_blobs(whole, permits, say)
+        left_out = _bring_blobs(whole, permits, say)
         make_tables(connection, whole.header.migrations)
         check = lambda: _check_secrets(whole, permits, say)  # noqa: E731
         rows = load_rows(connection, whole.reader(), whole.database_path, check)
@@ -56,6 +56,8 @@ def restore(*, destination: Destination, backup: str, identity: Path | None, per
         if migrate_on(connection):
             say(f"migrated from release {whole.header.release}")
         _refresh_statistics()
+        if left_out:
+            _say_left_out(left_out, say)
         return whole.manifest
 
 
@@ -68,8 +70,11 @@ def _check_no_users() -> None:
         )
 
 
-def _bring_blobs(whole: Opened, permits: Permits, say: Say) -> None:
-    """Copy the blobs that the storage lacks; those from an interrupted restore stay."""
+def _bring_blobs(whole: Opened, permits: Permits, say: Say) -> list[str]:
+    """Copy the blobs that the storage lacks; those from an interrupted restore stay.
+
+    Returns the paths at the destination of the damaged ones, which are left out.
+    """
     store = backend()
     there = {found.sha256 for found in store.every()}
     wanted = set(whole.blobs())
@@ -80,28 +85,27 @@ def _bring_blobs(whole: Opened, permits: Permits, say: Say) -> None:
         )
     missing = sorted(sha256 for sha256 in wanted - there if not whole.is_lost(sha256))
 
-    def bring(sha256: str) -> str:
+    def bring(sha256: str) -> Damaged | None:
         try:
             _bring(whole, store, sha256)
         except Damaged as error:
             if permits.skip_damaged:
-                return error.message
+                return error
             error.hint += "; or restore everything else: --skip-damaged"
             raise
-        return ""
+        return None
 
-    left_out = 0
-    for number, problem in enumerate(each_of(missing, bring), start=1):
-        if problem:
-            left_out += 1
-            say(f"LEFT OUT: {problem}")
+    left_out = []
+    for number, damage in enumerate(each_of(missing, bring), start=1):
+        if damage is not None:
+            left_out.append(damage.path)
+            say(f"LEFT OUT: {damage.message}")
         if number % 10_000 == 0:
             say(f"{number} of {len(missing)} blobs restored")
-    say(f"{len(missing) - left_out} blobs restored, {len(wanted) - len(missing)} were there")
-    if left_out:
-        say(f"{left_out} damaged blobs were left out: what refers to them cannot be downloaded")
+    say(f"{len(missing) - len(left_out)} blobs restored, {len(wanted) - len(missing)} were there")
     if whole.manifest.lost:
         say(f"{len(whole.manifest.lost)} blobs had been lost before this backup was made")
+    return left_out
 
 
 def _bring(whole: Opened, store: Backend, sha256: str) -> None:
@@ -111,6 +115,14 @@ def _bring(whole: Opened, store: Backend, sha256: str) -> None:
             store.write(sha256, content)
         except Invalid as error:
             raise Damaged(whole.path(sha256), f"its bytes differ from those of blob {sha256}") from error
+
+
+def _say_left_out(paths: list[str], say: Say) -> None:
+    """List the damaged files last. The next backup would take them for good ones, as it looks at names only."""
+    say(f"{len(paths)} damaged blobs were left out: what refers to them cannot be downloaded")
+    say("Delete their files at the destination, so that the next backup copies them again or calls them LOST:")
+    for path in sorted(paths):
+        say(path)
 
 
 def _check_secrets(whole: Opened, permits: Permits, say: Say) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hub.backups.destinations.interface import Destination
-from hub.backups.errors import Damaged, WrongKey
+from hub.backups.errors import Damaged
 from hub.backups.manifest import Manifest, blob_names, find_backup, path_of
 from hub.backups.repository import blob_path, open_repository
 from hub.backups.services.reading import Opened, opened
@@ -57,10 +57,7 @@ def _rows_problems(whole: Opened, names: list[bytes]) -> Iterator[str]:
 def _check(whole: Opened, sha256: str) -> None:
     if whole.is_lost(sha256):
         return
-    try:
-        with whole.blob(sha256) as content:
-            found = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
-    except WrongKey as error:
-        raise Damaged(whole.path(sha256), error.message) from error
+    with whole.blob(sha256) as content:
+        found = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
     if found != sha256:
         raise Damaged(whole.path(sha256), f"its bytes differ from those of blob {sha256}")

@@ -89,12 +89,12 @@ def note_worker(
     free_gpus: Sequence[int] | None = None,
     busy_gpus: Sequence[int] | None = None,
     engines: EngineCounts | None = None,
-    gpu_use: Sequence[GpuUse] = (),
+    gpu_use: Sequence[GpuUse] | None = None,
 ) -> None:
     """Record, at most every few seconds, that the worker is online; record its GPUs, their use and its engines if they
     have changed."""
     told: dict[str, Sequence[object] | None] = {"free_gpus": free_gpus, "busy_gpus": busy_gpus}
-    if gpu_use:
+    if gpu_use is not None:
         told["gpu_use"] = [one.model_dump(mode="json") for one in gpu_use]
         told["gpu_history"] = continued(worker.gpu_history, gpu_use, now)
     fields: dict[str, object] = {

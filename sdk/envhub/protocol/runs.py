@@ -218,7 +218,8 @@ class BeatRequest(Request):
     free_gpus: tuple[Count, ...] = Field(default=(), max_length=64)  # free MB of each GPU that none of its runs holds
     busy_gpus: tuple[Count, ...] = Field(default=(), max_length=64)  # MB of each GPU that a run holds
     engines: EngineCounts = EngineCounts()  # that its runs share; a training run reports its own
-    gpu_use: tuple[GpuUse, ...] = Field(default=(), max_length=64)  # of each GPU of the worker, as last measured
+    # of each GPU of the worker, as last measured: () if its driver does not answer, None if the worker does not say
+    gpu_use: tuple[GpuUse, ...] | None = Field(default=None, max_length=64)
     refused: tuple[str, ...] = Field(default=(), max_length=1000)  # runs that arrived and found no room
     answer: bool = False  # the broker is out of reach, so send runs in the reply
 

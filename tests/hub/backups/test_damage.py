@@ -77,6 +77,36 @@ def test_all_but_the_damaged_blobs_is_restored_if_that_is_asked_for(backed_up: S
     (told,) = [line for line in site.said if line.startswith("LEFT OUT")]
     assert path in told
     assert gone in told
+    assert site.said[-1] == path
+
+
+def test_a_damaged_blob_whose_file_is_deleted_is_called_lost_by_the_next_backup(backed_up: Site) -> None:
+    site, path = backed_up, backed_up.one_blob()
+    change(site, path)
+    site.wipe()
+    site.restore(skip_damaged=True)
+    site.destination.delete(site.said[-1])
+    made = site.back_up()
+    assert [name for name in made.lost if path.endswith(name)]
+    assert site.verify() == []
+
+
+def change_header(site: Site, path: str) -> None:
+    """The part of age's header that says who can open the file."""
+    content = bytearray(site.content(path))
+    start = content.index(b"-> X25519 ") + 60
+    content[start : start + 20] = bytes(content[start : start + 20]).swapcase()
+    site.put(path, bytes(content))
+
+
+def test_a_damaged_header_is_damage_though_the_seals_cannot_tell(backed_up: Site) -> None:
+    site, path = backed_up, backed_up.one_blob()
+    change_header(site, path)
+    site.wipe()
+    with pytest.raises(Damaged, match=f"{path}: no identity can open it"):
+        site.restore(lost_keys=True)
+    site.restore(lost_keys=True, skip_damaged=True)
+    assert site.said[-1] == path
 
 
 def test_where_a_large_blob_is_damaged_is_told(site: Site) -> None:

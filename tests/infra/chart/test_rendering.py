@@ -207,6 +207,15 @@ def test_what_must_happen_daily_is_scheduled() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["n" * 40, f"{'n' * 37}-nn"])
+def test_the_names_of_daily_jobs_are_short_enough_for_kubernetes(name: str) -> None:
+    manifests = render({"nameOverride": name, "backup": {"enabled": True}, "hub": {"settings": BACKUPS}})
+    jobs = [one["metadata"]["name"] for one in manifests if one["kind"] == "CronJob"]
+    assert [job.rpartition("n-")[2] for job in jobs] == ["garbage", "backup", "backup-verify"]
+    assert max(len(job) for job in jobs) <= 52
+    assert not any("--" in job for job in jobs)
+
+
 def test_one_worker_gives_runs_to_the_ray_cluster_and_is_a_host_of_it() -> None:
     manifests = render(RAY)
     (cluster,) = [one for one in manifests if one["kind"] == "RayCluster"]

@@ -68,7 +68,7 @@ async def test_a_silent_driver_lends_none_but_they_stay_known(
 ) -> None:
     install(tmp_path / "bin", monkeypatch, THREE, then="exit 1")
     assert not await pool.look()
-    assert (pool.free, len(pool.known)) == ((), 3)
+    assert (pool.free, len(pool.known), pool.use) == ((), 3, ())
     install(tmp_path / "bin", monkeypatch, THREE)
     assert not await pool.look()
     assert len(pool.free) == 3

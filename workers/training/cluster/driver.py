@@ -24,6 +24,7 @@ from workers.training.cluster.head import HEAD_LOST, HeadLost, end_without_head
 from workers.training.cluster.keeper import NoRollouts, RolloutServerDied
 from workers.training.cluster.plan import read_plan
 from workers.training.cluster.share import WEIGHTS_KEPT, Actor, Share, connect
+from workers.training.cluster.visited import Visited
 from workers.training.cluster.wire import (
     COMMAND,
     Bring,
@@ -32,6 +33,7 @@ from workers.training.cluster.wire import (
     EngineUp,
     GiveRollouts,
     Line,
+    Pause,
     Placed,
     Restart,
     RolloutsDown,
@@ -57,7 +59,8 @@ class Driver:
         self.share, self._tell = share, tell
         self._engines: dict[int, Actor] = {}
         self._ending: set[int] = set()  # engines that the coordinator wanted ended
-        self._visited: set[str] = set()  # nodes that have had an extra engine and may have one again: files stay there
+        self._pauses: dict[int, float] = {}  # seconds that an engine must wait besides its usual pause
+        self._visited = Visited(share.run.visited)  # they may have an extra engine again, so files stay there
         self._placing = asyncio.Lock()  # one extra engine at a time asks for a host, so that two get different ones
         self._stopping = False
 
@@ -80,6 +83,8 @@ class Driver:
                     case Restart(engine=number) if number in self._engines:
                         self._ending.add(number)
                         self._engines[number].kill()
+                    case Pause(engine=number, seconds=seconds):
+                        self._pauses[number] = seconds
         finally:
             self._stopping = True
             for task in keeping:
@@ -148,6 +153,7 @@ class Driver:
             self._ending.discard(number)
             self._tell(EngineDown(engine=number, reason=reason, host_lost=lost))
             await asyncio.sleep(PAUSE_S if lost or not self._extra(number) else GUEST_PAUSE_S)
+            await asyncio.sleep(self._pauses.pop(number, 0.0))
 
     async def _once(self, number: int) -> str:
         """Start an engine in its place, wait, and return why it ended. Raises RayError, EngineDied, OSError."""
@@ -222,9 +228,10 @@ class Driver:
         with suppress(TimeoutError):
             async with asyncio.timeout(STOPPING_S):
                 hosts = range(self.share.plan.split.hosts)
-                visited = self._visited.difference(self.share.nodes())
+                visited = self._visited.apart_from(self.share.nodes())
                 leaving = [*map(self._leave, hosts), *map(self._leave_visited, visited)]
                 await asyncio.gather(*leaving, return_exceptions=True)
+                self._visited.forget()
 
     async def _leave(self, host: int) -> None:
         """End a host's engines, then remove the run's files there: also where only learners and rollouts ran."""
@@ -281,8 +288,7 @@ async def serve(run: RunDir) -> None:
     reader = asyncio.StreamReader(limit=LINE_BYTES)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     tell, plan = Telling(), read_plan(run)
-    connect(plan)
-    end_without_head(plan.address)
+    end_without_head(plan.address, connect(plan))
     await Driver(Share.make(plan, run), tell).run(reader)
 
 

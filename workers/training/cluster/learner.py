@@ -133,8 +133,7 @@ def main() -> int:
     plan = read_plan(run)
     try:
         wait_for_head(plan.address, HEAD_S)
-        connect(plan)
-        end_without_head(plan.address)
+        end_without_head(plan.address, connect(plan))
         return asyncio.run(learn(plan, run))
     except (RayError, OSError, ValueError) as error:
         sys.stdout.write(f"a host of the learner was lost: {type(error).__name__}: {str(error)[:500]}\n")

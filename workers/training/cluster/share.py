@@ -16,7 +16,8 @@ from ray.exceptions import RayError
 from ray.util.placement_group import PlacementGroup, get_placement_group, placement_group, placement_group_table
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
-from workers.training.cluster.head import wait_for_head
+from workers.runs.children import Process
+from workers.training.cluster.head import listener, wait_for_head
 from workers.training.cluster.keeper import Here, Keeper
 from workers.training.cluster.plan import ClusterPlan
 from workers.training.learner.directory.run_dir import RunDir
@@ -163,14 +164,14 @@ def read_at(path: Path, offset: int) -> bytes:
         return file.read(PIECE)
 
 
-def connect(plan: ClusterPlan) -> None:
-    """Connect to the cluster as a driver; this host must be part of it.
+def connect(plan: ClusterPlan) -> Process | None:
+    """Connect to the cluster as a driver; this host must be part of it. Return the process of Ray's node here.
 
     Raises HeadLost, ConnectionError, RuntimeError. SIGALRM ends the process if Ray has not connected in time.
     """
     wait_for_head(plan.address)
     signal.alarm(CONNECT_S)
-    ray.init(
+    context: Any = ray.init(
         address=plan.address,
         namespace=plan.namespace,
         log_to_driver=False,
@@ -178,3 +179,4 @@ def connect(plan: ClusterPlan) -> None:
         configure_logging=True,
     )
     signal.alarm(0)
+    return listener(context.address_info["raylet_socket_name"])

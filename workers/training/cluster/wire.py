@@ -1,6 +1,7 @@
 """JSON lines between a run's coordinator and the driver of its cluster, over the driver's standard streams.
 
-The coordinator sends `Bring` (answered by `Brought`), `Restart` and `GiveRollouts`; the driver sends the others.
+The coordinator sends `Bring` (answered by `Brought`), `Restart`, `Pause` and `GiveRollouts`; the driver sends the
+others.
 """
 
 from __future__ import annotations
@@ -37,6 +38,14 @@ class Restart(Line):
 
     what: Literal["restart"] = "restart"
     engine: int
+
+
+class Pause(Line):
+    """Start an engine that has ended again only after so many more seconds."""
+
+    what: Literal["pause"] = "pause"
+    engine: int
+    seconds: float
 
 
 class Placed(Line):
@@ -101,7 +110,7 @@ class Brought(Line):
     error: str = ""
 
 
-Command = Bring | Restart | GiveRollouts
+Command = Bring | Restart | Pause | GiveRollouts
 Event = Placed | Said | EngineUp | EngineDown | RolloutsUp | RolloutsDown | Brought
 COMMAND: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="what")])
 EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="what")])

@@ -56,15 +56,24 @@ class VersionedPolicy:
         return sum(replica.served is not None for replica in self._replicas.values())
 
     def counts(self, wanted: int) -> EngineCounts:
-        """Return the engines by state. wanted: how many the run keeps; those that do not serve are being started."""
-        versions = [replica.served.version for replica in self._replicas.values() if replica.served is not None]
-        behind = self.version - min(versions, default=self.version)
-        return EngineCounts(starting=max(0, wanted - len(versions)), serving=len(versions), behind=behind)
+        """Return the engines by state.
 
-    async def attach(self, engine: PolicyEngine) -> None:
-        """Give a new engine the newest weights, then let requests through. Raises EngineRefused."""
+        wanted: how many of its own the run keeps; those that do not serve are being started.
+        """
+        serving = {replica: replica.served.version for replica in self._replicas.values() if replica.served is not None}
+        behind = self.version - min(serving.values(), default=self.version)
+        own = sum(not replica.extra for replica in serving)
+        return EngineCounts(starting=max(0, wanted - own), serving=len(serving), behind=behind)
+
+    async def attach(self, engine: PolicyEngine, *, limit_s: float | None = None) -> None:
+        """Give a new engine the newest weights, then let requests through. Raises EngineRefused.
+
+        limit_s: for an extra engine, how long each step of getting weights may take, now and later.
+        """
+        replica = self._replicas[engine] = Replica(engine, limit_s)
+        await self._bring_newest(replica)
         async with self._loading:
-            replica = self._replicas[engine] = Replica(engine)
+            replica.joined = True
             if self._weights is not None:
                 await self._serve(replica, *self._weights)
                 self._open.set()
@@ -85,22 +94,33 @@ class VersionedPolicy:
             self._open.clear()
 
     async def advance(self, version: int, directory: Path) -> None:
-        """Serve `version` from now on, or as soon as there is an engine. Raises EngineRefused."""
+        """Serve `version` from now on, or as soon as there is an engine.
+
+        An engine that refuses it is ended. Raises EngineRefused if no engine takes it and one of the run's own refuses.
+        """
         async with self._loading:
             self._weights = (version, directory)
             if not self._adapters and self._replicas:
                 await self._drain()
-            replicas = list(self._replicas.values())  # an engine that comes later gets it from `attach`
+            # an engine that comes later gets it from `attach`
+            replicas = [replica for replica in self._replicas.values() if replica.joined]
+            refused: list[tuple[Replica, EngineRefused]] = []
             serving = (self._serve(replica, version, directory) for replica in replicas)
             for replica, error in zip(replicas, await asyncio.gather(*serving, return_exceptions=True), strict=True):
                 if isinstance(error, EngineRefused):
-                    if not replica.gone and await replica.engine.process.healthy():
-                        raise error
-                    replica.served = None  # it has ended, perhaps without our noticing yet
+                    replica.served = None
+                    refused.append((replica, error))
                 elif error is not None:
                     raise error
             if self.engines:
                 self._open.set()
+            for replica, error in refused:
+                if replica.gone or not await replica.engine.process.healthy():
+                    continue  # it has ended, perhaps without our noticing yet
+                if not self.engines and not replica.extra:
+                    raise error
+                logger.warning("an engine did not take version %s and is ended: %s", version, error)
+                await replica.engine.process.stop(gently=False)  # its keeper starts it again
 
     async def send(self, route: Route, body: JsonObject) -> Answer:
         """Send a request to an engine, again if the engine goes away. Raises UpstreamFailed."""
@@ -160,15 +180,25 @@ class VersionedPolicy:
             return others[0] if others else None
         return self._router.pick(body, {replica: replica.calls for replica in others})
 
+    async def _bring_newest(self, replica: Replica) -> None:
+        """Copy the newest weights to a new engine's host. `advance` does not wait for this. Raises EngineRefused."""
+        while (weights := self._weights) is not None:
+            try:
+                await replica.in_time(replica.engine.bring(weights[1]))
+                return
+            except EngineRefused:
+                if replica.extra or weights is self._weights:
+                    raise  # otherwise the learner may have removed them meanwhile
+
     async def _serve(self, replica: Replica, version: int, directory: Path) -> None:
         engine = replica.engine
         if self._adapters:
             model = f"{self._name}-v{version:06d}"
-            await replica.unless_gone(engine.load_adapter(model, directory))
+            await replica.in_time(engine.load_adapter(model, directory))
         else:
             model = self._name
             if version:
-                await replica.unless_gone(engine.replace_weights(directory))
+                await replica.in_time(engine.replace_weights(directory))
         before = replica.served
         replica.served = Served(version, model, self._connect(engine.address, model))
         if before is not None:

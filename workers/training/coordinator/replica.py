@@ -29,13 +29,31 @@ class Served:
 
 @dataclass(eq=False)
 class Replica:
-    """An engine. `served` is None before its first weights, or if it could not take the newest."""
+    """An engine. `served` is None before its first weights, or if it could not take the newest.
+
+    limit_s: how long an extra engine may take for one step of getting weights; None: it is one of the run's own.
+    """
 
     engine: PolicyEngine
+    limit_s: float | None = None
     served: Served | None = None
     calls: int = 0
+    joined: bool = False  # gets new versions when they appear
     gone: bool = False
     _running: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    @property
+    def extra(self) -> bool:
+        """Whether the run can do without it."""
+        return self.limit_s is not None
+
+    async def in_time(self, call: Coroutine[Any, Any, T]) -> T:
+        """Return the result of a call that gives it weights. Raises Gone, and EngineRefused after `limit_s`."""
+        try:
+            async with asyncio.timeout(self.limit_s):
+                return await self.unless_gone(call)
+        except TimeoutError:
+            raise EngineRefused(f"it took longer than {self.limit_s:g} s") from None
 
     async def unless_gone(self, call: Coroutine[Any, Any, T]) -> T:
         """Return the call's result.

@@ -30,6 +30,7 @@ from workers.training.cluster.wire import (
     EngineUp,
     GiveRollouts,
     Line,
+    Pause,
     Placed,
     Restart,
     RolloutsDown,
@@ -42,6 +43,7 @@ from workers.training.supervise.engine import CHECK_S, DEATHS, MEMORY_S, UNSERVE
 from workers.training.supervise.spread_source import RolloutHost, RolloutHosts
 
 LINE_BYTES = 1024 * 1024
+REST_S = 3600.0  # before an extra engine that never served is tried again
 STOPPING_S = 15.0  # for the driver to clean up on other hosts
 LEARNER = ("workers.training.cluster.learner",)
 
@@ -93,13 +95,17 @@ class RemoteEngine(PolicyEngine):
         super().__init__(life, name)
         self._bring = bring
 
+    async def bring(self, directory: Path) -> Path:
+        """Copy a directory to the engine's host, unless it is there. Raises EngineRefused."""
+        return await self._bring(directory)
+
     async def load_adapter(self, name: str, directory: Path) -> None:
         """Copy and load an adapter. Raises EngineRefused."""
-        await super().load_adapter(name, await self._bring(directory))
+        await super().load_adapter(name, await self.bring(directory))
 
     async def replace_weights(self, directory: Path) -> None:
         """Copy and load full weights. Raises EngineRefused."""
-        await super().replace_weights(await self._bring(directory))
+        await super().replace_weights(await self.bring(directory))
 
 
 @dataclass
@@ -125,6 +131,7 @@ class HostsKeeper:
     _brought: dict[int, asyncio.Future[Path]] = field(default_factory=dict, init=False)
     _ids: itertools.count[int] = field(default_factory=itertools.count, init=False)
     _deaths: list[float] = field(default_factory=list, init=False)
+    _served: set[int] = field(default_factory=set, init=False)  # numbers of running engines that have served
     _unserved: Counter[int] = field(default_factory=Counter, init=False)  # ends in a row before serving, by engine
     _rollouts: RolloutServerStart | None = field(default=None, init=False)
 
@@ -202,8 +209,9 @@ class HostsKeeper:
         try:
             if not life.alive:
                 return
-            await self.policy.attach(engine)
+            await self.policy.attach(engine, limit_s=self.stall_s if self._extra(up.engine) else None)
             self._unserved.pop(up.engine, None)
+            self._served.add(up.engine)
             self.log(f"engine {up.engine} serves on {up.host}: {self._serving(up.engine)}")
             await self._watch(up.engine, life)
         except EngineRefused as error:
@@ -229,17 +237,29 @@ class HostsKeeper:
                 return
 
     def _end(self, down: EngineDown) -> None:
-        """Handle the end of an engine. Engines that keep ending fail the run; lost hosts do not."""
+        """Handle the end of an engine. Engines that keep ending fail the run; extra ones and lost hosts do not."""
         engine, life = self._engines.pop(down.engine, (None, None))
         if life is not None and engine is not None:
             life.ended(down.reason)
             self.policy.detach(engine)
         self.log(f"engine {down.engine} ended: {down.reason[:500]}")
-        if down.host_lost or self._extra(down.engine):
+        served = down.engine in self._served
+        self._served.discard(down.engine)
+        if down.host_lost:
             return
-        self._unserved[down.engine] += 1
-        if (times := self._unserved[down.engine]) >= UNSERVED:
-            raise given_up(f"Engine {down.engine} was started {times} times in a row and never served. {down.reason}")
+        if not served:
+            self._unserved[down.engine] += 1
+        in_vain = self._unserved[down.engine] >= UNSERVED
+        if self._extra(down.engine):
+            if in_vain:
+                self._unserved.pop(down.engine)
+                self.log(f"engine {down.engine} never served: it is started again in {REST_S / 60:.0f} minutes")
+                self._tell(Pause(engine=down.engine, seconds=REST_S))
+            return
+        if in_vain:
+            raise given_up(
+                f"Engine {down.engine} was started {UNSERVED} times in a row and never served. {down.reason}"
+            )
         now = asyncio.get_running_loop().time()
         self._deaths = [at for at in self._deaths if now - at < MEMORY_S] + [now]
         if len(self._deaths) > DEATHS * self.plan.split.engines:

@@ -128,6 +128,13 @@ def test_a_beat_tells_how_much_gpus_are_used(client: Client) -> None:
     root = Client()
     root.force_login(make_user("eve", is_superuser=True))
     assert "25 % used" in root.get("/settings/workers").content.decode()
+    client.post(f"/api/v1/workers/{worker.pk}/beat", {"room": {}}, "application/json", headers=headers)
+    worker.refresh_from_db()
+    assert len(worker.gpu_use) == 3  # an older worker says nothing
+    assert beat() == 200  # the driver does not answer
+    worker.refresh_from_db()
+    assert (worker.gpu_use, len(worker.gpu_history)) == ([], 1)
+    assert "% used" not in root.get("/settings/workers").content.decode()
 
 
 def test_the_use_of_gpus_is_kept_for_each_minute_of_two_hours() -> None:

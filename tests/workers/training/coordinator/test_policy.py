@@ -34,6 +34,13 @@ class Engine:
     async def healthy(self) -> bool:
         return self.alive
 
+    async def stop(self, *, gently: bool = True) -> None:
+        self.alive = False
+        self.told.append("stop")
+
+    async def bring(self, directory: Path) -> Path:
+        return directory
+
     async def load_adapter(self, name: str, directory: Path) -> None:
         self.told.append(f"load {name}")
 
@@ -153,11 +160,12 @@ async def test_an_engine_that_ends_while_full_weights_wait_for_its_requests_is_n
     assert ((await asking).policy_version, second.told) == (1, ["replace weights"])
 
 
-async def test_an_engine_that_lives_and_refuses_a_version_is() -> None:
-    class Refusing(Engine):
-        async def load_adapter(self, name: str, directory: Path) -> None:
-            raise EngineRefused("no room")
+class Refusing(Engine):
+    async def load_adapter(self, name: str, directory: Path) -> None:
+        raise EngineRefused("no room")
 
+
+async def test_an_engine_that_lives_and_refuses_a_version_is() -> None:
     engine = Refusing()
     versions = policy(engine)
     await versions.attach(engine)  # type: ignore[arg-type]
@@ -220,6 +228,94 @@ async def test_an_engine_that_hangs_while_it_loads_a_version_holds_nobody_up_onc
     versions.detach(hanging)  # type: ignore[arg-type]
     await asyncio.wait_for(advancing, 30)
     assert (await versions.send(Route.CHAT, {})).policy_version == 1
+
+
+@pytest.mark.parametrize("limit_s", [None, 60.0])
+async def test_an_engine_that_refuses_what_another_takes_is_ended_and_asked_no_more(limit_s: float | None) -> None:
+    refusing, other = Refusing(address=EngineAddress("http://refusing", "key")), engine_at(2)
+    versions = replicas(refusing, other)
+    await versions.attach(refusing, limit_s=limit_s)  # type: ignore[arg-type]
+    await versions.attach(other)  # type: ignore[arg-type]
+    await versions.advance(1, HERE)
+    assert (refusing.told, other.told) == (["stop"], ["load policy-v000001"])
+    assert versions.counts(2) == EngineCounts(starting=1, serving=1)
+
+
+async def test_an_extra_engine_that_refuses_while_the_runs_own_are_away_is_not_the_runs_end() -> None:
+    guest = Refusing()
+    versions = policy(guest)
+    await versions.attach(guest, limit_s=60.0)  # type: ignore[arg-type]
+    await versions.advance(1, HERE)
+    assert guest.told == ["stop"]
+
+
+async def test_nobody_waits_for_weights_that_are_brought_to_a_new_engine() -> None:
+    class Far(Engine):
+        async def bring(self, directory: Path) -> Path:
+            self.told.append(f"bring {directory}")
+            await self.go.wait()
+            return directory
+
+    near, far = engine_at(1), Far(address=EngineAddress("http://far", "key"))
+    versions = replicas(near, far)
+    await versions.attach(near)  # type: ignore[arg-type]
+    await versions.advance(0, HERE)
+    joining = asyncio.create_task(versions.attach(far))  # type: ignore[arg-type]
+    await settle()
+    await asyncio.wait_for(versions.advance(1, HERE), 5)
+    assert far.told == ["bring weights"]
+    far.go.set()
+    await joining
+    assert far.told == ["bring weights", "load policy-v000001"]
+
+
+@pytest.mark.parametrize("slow", ["bring", "load_adapter"])
+async def test_an_extra_engine_that_takes_weights_slowly_is_given_up(slow: str) -> None:
+    own, guest = engine_at(1), engine_at(2)
+    setattr(guest, slow, lambda *_: asyncio.sleep(3600))
+    versions = replicas(own, guest)
+    await versions.attach(own)  # type: ignore[arg-type]
+    await versions.advance(0, HERE)
+    with pytest.raises(EngineRefused, match=r"it took longer than 0\.05 s"):
+        await versions.attach(guest, limit_s=0.05)  # type: ignore[arg-type]
+    await asyncio.wait_for(versions.advance(1, HERE), 5)
+
+
+async def test_an_extra_engine_that_loads_a_version_slowly_is_ended() -> None:
+    own, guest = engine_at(1), engine_at(2)
+    versions = replicas(own, guest)
+    await versions.attach(own)  # type: ignore[arg-type]
+    await versions.attach(guest, limit_s=0.05)  # type: ignore[arg-type]
+    guest.load_adapter = lambda name, directory: asyncio.sleep(3600)  # type: ignore[method-assign]
+    await asyncio.wait_for(versions.advance(0, HERE), 5)
+    assert (guest.told, versions.engines) == (["stop"], 1)
+
+
+async def test_weights_that_the_learner_has_replaced_while_they_were_brought_are_no_failure() -> None:
+    class Late(Engine):
+        async def bring(self, directory: Path) -> Path:
+            if directory == HERE:
+                await self.go.wait()
+                raise EngineRefused("no such directory")
+            return directory
+
+    late = Late()
+    versions = policy(late)
+    await versions.advance(0, HERE)
+    joining = asyncio.create_task(versions.attach(late))  # type: ignore[arg-type]
+    await settle()
+    await versions.advance(1, Path("newer"))
+    late.go.set()
+    await joining
+    assert late.told == ["load policy-v000001"]
+
+
+async def test_extra_engines_are_not_counted_as_the_runs_own() -> None:
+    guest = Engine()
+    versions = policy(guest)
+    await versions.attach(guest, limit_s=60.0)  # type: ignore[arg-type]
+    await versions.advance(0, HERE)
+    assert versions.counts(2) == EngineCounts(starting=2, serving=1)
 
 
 async def test_a_caller_that_gives_up_is_not_asked_for_again() -> None:

@@ -16,11 +16,11 @@ from workers.runs.children import Children
 from workers.runs.errors import RunFailed
 from workers.training.cluster.head import HEAD_LOST
 from workers.training.cluster.plan import ClusterPlan, read_plan
-from workers.training.cluster.wire import EngineDown, EngineUp, Line, Placed, RolloutsUp, Said
+from workers.training.cluster.wire import EngineDown, EngineUp, Line, Pause, Placed, RolloutsUp, Said
 from workers.training.coordinator.policy import VersionedPolicy
 from workers.training.learner.directory.run_dir import RunDir
 from workers.training.supervise.engine import UNSERVED
-from workers.training.supervise.hosts import HostsKeeper
+from workers.training.supervise.hosts import REST_S, HostsKeeper
 from workers.training.supervise.spread_source import RolloutHosts
 
 PLACED = Placed(hosts=("a", "b"), ip="10.0.0.1")
@@ -158,3 +158,33 @@ async def test_lost_hosts_and_extra_engines_do_not_fail_the_run(
     assert not task.done()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_an_extra_engine_that_never_serves_is_tried_again_much_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = keeper(tmp_path, [])
+    told: list[Line] = []
+    monkeypatch.setattr(made, "_tell", told.append)
+    for _ in range(2 * UNSERVED - 1):
+        made._end(EngineDown(engine=3, reason="no room on its disk"))
+    made._end(EngineDown(engine=3, reason="A run waits for its room.", host_lost=True))
+    assert told == [Pause(engine=3, seconds=REST_S)]
+
+
+async def test_the_end_of_an_engine_that_has_served_is_not_one_before_serving(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def watch(number: int, life: Any) -> None:
+        await life.wait()
+
+    made = keeper(tmp_path, [])
+    monkeypatch.setattr(made, "_watch", watch)
+    up = EngineUp(engine=0, host="10.0.0.9", base_url="http://127.0.0.1:9/v1", key="k")
+    async with asyncio.TaskGroup() as tasks:
+        made._hear(up, tasks)
+        await asyncio.sleep(0.05)
+        for _ in range(UNSERVED):  # the first of which is of an engine that served
+            made._end(EngineDown(engine=0, reason="gone"))
+    with pytest.raises(RunFailed, match="never served"):
+        made._end(EngineDown(engine=0, reason="gone"))

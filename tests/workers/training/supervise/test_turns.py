@@ -46,7 +46,7 @@ class SleepingEngine(Engine):
         if self.refuses == what:
             raise EngineRefused(what)
 
-    async def stop(self, *, gently: bool) -> None:
+    async def stop(self, *, gently: bool = True) -> None:
         self.stopped, self.alive = True, False
 
 

@@ -4,7 +4,7 @@ Read: config.json, base/ (the model in Hugging Face's format), journal/, stop (a
 Written: weights/v000001/ (the policy after step 1; an adapter also has v000000), checkpoints/step-000010/,
 metrics.jsonl (one line per step), learner.state.json (heartbeat), learner.error.json (why it exited), budgets.jsonl
 (token budgets that memory enforced), logprobs/ (the learner's own for a step's trained tokens, until it is reported).
-On several hosts: cluster.json, see workers.training.cluster.plan.
+On several hosts: cluster.json and visited, see workers.training.cluster.plan and .visited.
 On a shared GPU: turn.wanted (by the learner) and turn.granted (to it); see learner.turns.
 """
 
@@ -59,6 +59,10 @@ class RunDir:
     @property
     def cluster(self) -> Path:
         return self.root / "cluster.json"
+
+    @property
+    def visited(self) -> Path:
+        return self.root / "visited"
 
     @property
     def turn_wanted(self) -> Path:
