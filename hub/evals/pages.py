@@ -54,7 +54,7 @@ from hub.evals.rollout_filter import EXAMPLES, MIXED, ODD, OUTCOMES, SORTS, Roll
 from hub.evals.services import cancel_evaluation, resume_evaluation, share_evaluation
 from hub.evals.standings.leaderboard import leaderboard
 from hub.evals.standings.watches import watches_of
-from hub.evals.wire import evaluation_view, listed_evaluations, rollout_rows, shard_view
+from hub.evals.wire import evaluation_summary, evaluation_view, listed_evaluations, rollout_rows, shard_view
 from hub.registry.pages import environment_context
 from hub.runs.live_sandboxes import count_inside
 from hub.runs.placing.waiting import waiting_reasons
@@ -265,6 +265,7 @@ def _rollouts(request: HttpRequest, found: Evaluation, *, labelled: bool) -> dic
         "wanted": wanted,
         "rollouts": rollout_rows(rows, found.prices, labelled=labelled),
         "has_text": any(row.asked or row.answered or row.target for row in rows),
+        "shades": shades_of([evaluation_summary(found)]),
         "next": following,
         "outcomes": OUTCOMES,
         "sorts": SORTS,

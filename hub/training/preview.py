@@ -20,6 +20,7 @@ from envhub.protocol.training.toml import ConfigProblem, TrainingConfigError, re
 from hub.accounts.models import Owner, User
 from hub.catalog.queries import visible_models
 from hub.core.errors import HubError
+from hub.core.numbers import whole
 from hub.core.sizes import in_bytes
 from hub.evals.starting.preflight import Obstacle
 from hub.runs.models import Run
@@ -87,8 +88,8 @@ def _draft(user: User, owner: Owner, config: TrainingConfig) -> tuple[TrainingRu
 
 def _lines(config: TrainingConfig, found: TrainingEstimate) -> Iterable[tuple[str, str]]:
     groups = found.groups_per_step
-    yield "A step", f"{found.rollouts_per_step:,} rollouts in {groups:,} group{'' if groups == 1 else 's'}"
-    yield "Sampled tokens", f"at most {found.sampled_tokens:,} ({found.sampled_tokens_per_step:,} a step)"
+    yield "A step", f"{whole(found.rollouts_per_step)} rollouts in {whole(groups)} group{'' if groups == 1 else 's'}"
+    yield "Sampled tokens", f"at most {whole(found.sampled_tokens)} ({whole(found.sampled_tokens_per_step)} a step)"
     for part, sizes in (("Learner", found.learner), ("Engine", found.engine), ("Disk", found.disk)):
         if sizes:
             yield part, f"at most {in_bytes(sum(sizes.values()))} ({_parts(sizes)})"
@@ -118,7 +119,7 @@ def _waits(user: User, owner: Owner, queue: str, need: GpuNeed, now: datetime) -
         return []
     words = reason.words[:1].upper() + reason.words[1:]
     if user.is_administrator:
-        return [Obstacle(words, "the run waits until one can take it", reverse("workers"))]
+        return [Obstacle(words, "the run waits until one can take it", reverse("workers"), "Workers")]
     return [Obstacle(words, "the run waits until an administrator starts one")]
 
 

@@ -114,15 +114,26 @@
   document.addEventListener("htmx:load", (event) => watch(event.target));
   document.addEventListener("toggle", (event) => event.target.querySelectorAll(SCROLLING).forEach(reach), true);
 
-  // Moments in the reader's own time: beside UTC where one points at them, and where they are written out.
-  const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
-  const forms = { moment: { dateStyle: "medium", timeStyle: "short" }, clock: { timeStyle: "medium" } };
+  // Of transcripts side by side, those in sight are marked in the bar above them.
+  const sides = new IntersectionObserver((entries) => entries.forEach(({ target, intersectionRatio }) => {
+    const link = document.querySelector(`.sides__jump a[href="#${target.getAttribute("aria-labelledby")}"]`);
+    if (intersectionRatio > 0.6) link?.setAttribute("aria-current", "true");
+    else link?.removeAttribute("aria-current");
+  }), { root: document.querySelector(".sides"), threshold: [0, 0.6] });
+  document.querySelectorAll(".sides__one").forEach((side) => sides.observe(side));
+
+  // Moments in the reader's own time: beside UTC where one points at them, and where they are written out. One form of
+  // date for everybody, which Swedish writes: 2026-11-26 04:10 UTC.
+  const written = (form) => new Intl.DateTimeFormat("sv-SE", { hour: "2-digit", minute: "2-digit", ...form });
+  const day = { year: "numeric", month: "2-digit", day: "2-digit" };
+  const whole = written({ ...day, second: "2-digit", timeZoneName: "short" });
+  const forms = { moment: written({ ...day, timeZoneName: "short" }), clock: written({ second: "2-digit" }), day: written({ ...day, hour: undefined, minute: undefined }) };
   const localise = () => document.querySelectorAll("time[datetime]:not([data-own])").forEach((time) => {
     const at = new Date(time.dateTime);
     time.dataset.own = "";
     if (Number.isNaN(at.valueOf())) return;
-    time.title = [whole.format(at), time.title].filter(Boolean).join(", ");
-    if (time.dataset.local) time.textContent = new Intl.DateTimeFormat(undefined, forms[time.dataset.local]).format(at);
+    time.title = [...new Set([whole.format(at), time.title])].filter(Boolean).join(", ");
+    if (time.dataset.local) time.textContent = forms[time.dataset.local].format(at);
   });
   localise();
   document.addEventListener("htmx:afterSwap", localise);

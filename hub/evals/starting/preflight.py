@@ -35,11 +35,12 @@ _FORM = {
 
 @dataclass(frozen=True)
 class Obstacle:
-    """One obstacle: `words` say what it is, `todo` what to do about it."""
+    """One obstacle: `words` say what it is, `todo` what to do about it, `place` what `link` leads to."""
 
     words: str
     todo: str = ""
     link: str = ""
+    place: str = ""
 
 
 def obstacles(*, user: User, owner: Owner, version: Version, config: EvaluationConfig, now: datetime) -> list[Obstacle]:
@@ -61,19 +62,23 @@ def _of_version(version: Version, config: EvaluationConfig, borrower: Borrower) 
             return [_unmet(need, reference_of(version), address) for need in lacking]
         require_runnable(version, given, borrower, rows=rows_of(config))
     except HubError as error:
-        return [Obstacle(error.message, error.hint, address)]
+        return [Obstacle(error.message, error.hint, address, "Open the version")]
     return []
 
 
 def _unmet(need: Need, reference: str, address: str) -> Obstacle:
     todo = _FORM.get(need.kind)
-    return Obstacle(f"It needs {need.words}", todo or hint_for(need, reference), "" if todo else f"{address}#needs")
+    return Obstacle(
+        f"It needs {need.words}", todo or hint_for(need, reference), "" if todo else f"{address}#needs", "What it needs"
+    )
 
 
 def _of_secrets(owner: Owner, config: EvaluationConfig) -> list[Obstacle]:
     missing = set(config.secrets) - set(names_of(owner, config.secrets))
     where = f"{reverse('secrets')}?owner={owner.slug}"
-    return [Obstacle(f"{owner.slug} has no secret {name}", "store it first", where) for name in sorted(missing)]
+    return [
+        Obstacle(f"{owner.slug} has no secret {name}", "store it first", where, "Secrets") for name in sorted(missing)
+    ]
 
 
 def _of_models(user: User, config: EvaluationConfig, now: datetime) -> list[Obstacle]:
@@ -84,7 +89,7 @@ def _of_models(user: User, config: EvaluationConfig, now: datetime) -> list[Obst
         except HubError as error:
             if error.code == "model_being_made" and reference == config.model:
                 continue  # the page shows this by itself and keeps it up to date
-            found.append(Obstacle(error.message, error.hint, reverse("models")))
+            found.append(Obstacle(error.message, error.hint, reverse("models"), "Models"))
             continue
         if model.source == ModelSource.LOCAL.value and not capacity_now(now).serves(model):
             words = f"No worker that serves {reference} (engine {model.engine}) is online"
@@ -105,5 +110,5 @@ def _of_workers(user: User, owner: Owner, config: EvaluationConfig, now: datetim
 
 def _waits(words: str, user: User) -> Obstacle:
     if user.is_administrator:
-        return Obstacle(words, "the evaluation waits until you start one", reverse("workers"))
+        return Obstacle(words, "the evaluation waits until you start one", reverse("workers"), "Workers")
     return Obstacle(words, "the evaluation waits until an administrator starts one")

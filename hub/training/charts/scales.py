@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hub.core.numbers import minus
+
 SMALLEST = 1e-300  # smaller values count as 0; a quarter of this one still has full precision
 FLAT = 1e-4  # a range below this share of its values is rounding noise
 DIGITS = range(3, 7)  # digits of a tick
 PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 MOST_DECADES = 4  # tick distances of a logarithmic axis; a distance may span several decades
 MOST_PARTS = 10  # parts of a filled axis before its ends are rounded
-MINUS = "\u2212"
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def short(value: float | None, unit: str = "", digits: int = 3) -> str:
         text = _with_prefix(value, unit.removesuffix("k"), digits)
     else:
         text = f"{value:.{digits}g}" + (f"\u202f{unit}" if unit else "")
-    return text.replace("-", MINUS) if value < 0 else text
+    return minus(text)
 
 
 def _with_prefix(value: float, unit: str, digits: int) -> str:

@@ -68,12 +68,13 @@ def _listed(request: HttpRequest, found: TrainingRun, wanted: TrainingRolloutFil
         "has_text": any(row.asked or row.answered or row.target for row in rows),
         "next": shown.next,
     }
+    metrics = context["metrics"]
+    context["shades"] = shades_of_step(metrics)
     if step is None or wanted.narrows or "after" in request.GET:
         return context
-    metrics = context["metrics"]
     return context | {
         "first_page": True,
-        "rewards": bars(metrics.rewards, shades_of_step(metrics)),
+        "rewards": bars(metrics.rewards, context["shades"]),
         "advantages": bars(metrics.advantages),
         "odd": odd_rollouts(step),
     }

@@ -20,7 +20,9 @@ from envhub.protocol.registry.needs import distinct
 from envhub.protocol.registry.packages import Check
 
 from hub.accounts.addresses import address_of
+from hub.core import numbers
 from hub.core.sizes import in_bytes
+from hub.evals.reward_shades import Shades
 from hub.runs.placing.pace import duration_in_words as in_rough_words
 from hub.web import tool_languages
 from hub.web.markdown import render, render_message
@@ -122,6 +124,12 @@ def moment(value: datetime | None) -> SafeString | str:
 
 
 @register.filter
+def day(value: datetime) -> SafeString:
+    """The day of a moment, "2026-11-26"; app.js shows the reader's own day."""
+    return _time(value, f"{value.astimezone(UTC):%Y-%m-%d}", "day")
+
+
+@register.filter
 def clock(value: datetime | None) -> SafeString | str:
     """Its time of day, "04:10:05", where the day is known; app.js shows it in the reader's own time."""
     return "–" if value is None else _time(value, f"{value.astimezone(UTC):%H:%M:%S}", "clock")
@@ -186,7 +194,8 @@ def score(value: float | None) -> str:
     """A reward or metric with three decimals, or three digits where that says nothing; a dash when there is none."""
     if value is None:
         return "–"
-    return f"{value:.3f}" if not value or LEAST_SHOWN <= abs(value) < MOST_SHOWN else f"{value:.3g}"
+    shown = f"{value:.3f}" if not value or LEAST_SHOWN <= abs(value) < MOST_SHOWN else f"{value:.3g}"
+    return numbers.minus(shown)
 
 
 @register.filter
@@ -195,7 +204,7 @@ def signed(value: float | None) -> str:
     if value is None:
         return "–"
     text = f"{value:+.3f}" if abs(value) < MOST_SHOWN else f"{value:+.3g}"
-    return text.replace("-", "\u2212") if round(value, 3) else "0.000"
+    return numbers.minus(text) if round(value, 3) else "0.000"
 
 
 @register.filter
@@ -209,7 +218,7 @@ def chance(value: float | None) -> str:
 @register.filter
 def whole(value: int | None) -> str:
     """A count with thin separators: "12 345"."""
-    return "–" if value is None else f"{value:,}".replace(",", "\u202f")
+    return "–" if value is None else numbers.whole(value)
 
 
 @register.filter
@@ -247,6 +256,12 @@ def bound_in_words(metric: MetricSummary) -> str:
         return ""
     end = "at least" if metric.mean else "at most"
     return f"All rewards are {metric.mean:.0f}. If they are from 0 to 1, the true mean is {end} this (95 % confidence)"
+
+
+@register.filter
+def shade(reward: float | None, shades: Shades) -> int | None:
+    """The shade of a reward in the scale of those that are shown with it."""
+    return shades.shade(reward)
 
 
 @register.filter
@@ -323,8 +338,8 @@ def coloured(text: str, language: str) -> SafeString:
 
 @register.filter
 def metric(value: float | None) -> str:
-    """A metric or reward of any size, with at most four digits: "0.831", "12.5", "1.2e+06"."""
-    return "–" if value is None else f"{value:.4g}"
+    """A metric or reward of any size, with at most four digits: "0.831", "12.5", "1.2e6"."""
+    return "–" if value is None else numbers.minus(f"{value:.4g}")
 
 
 @register.filter
@@ -337,6 +352,12 @@ def as_json(value: object) -> str:
 def hundredfold(value: float) -> str:
     """A share as a width in a box of 100: 0.256 -> "25.6"."""
     return f"{100 * value:.4g}"
+
+
+@register.filter
+def units(text: str) -> str:
+    """A message that terminals show too, with percent signs as pages write them: "69 %"."""
+    return re.sub(r"(?<=\d)%", f"{numbers.THIN}%", text)
 
 
 @register.filter

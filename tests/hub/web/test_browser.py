@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -343,8 +343,8 @@ def test_times_are_the_readers_own(look: Look, seeded: Showcase) -> None:
     look.open("/settings/tokens")
     shown = look.page.locator("time[data-local=moment]").first
     at = datetime.fromisoformat(shown.get_attribute("datetime") or "")
-    expect(shown).to_have_text(re.compile(rf"\b{(at.hour + 9) % 12 or 12}:{at:%M}"))
-    expect(shown).to_have_attribute("title", re.compile("GMT.9.*UTC"))
+    expect(shown).to_have_text(re.compile(f"^{at + timedelta(hours=9):%Y-%m-%d %H:%M} "))
+    expect(shown).to_have_attribute("title", re.compile(f"GMT.9, {at:%Y-%m-%d %H:%M:%S} UTC"))
 
 
 def test_the_menu_of_the_header_opens_by_keyboard_and_fits_a_phone(
@@ -361,3 +361,16 @@ def test_the_menu_of_the_header_opens_by_keyboard_and_fits_a_phone(
         phone.page.get_by_role("link", name="Runs", exact=True).click()
         phone.page.wait_for_url("**/runs")
         expect(phone.page.locator(".menu--nav > summary")).to_have_class("is-current")
+
+
+def test_a_phone_says_which_of_two_transcripts_is_in_sight(
+    live_server: LiveServer, session: str, seeded: Showcase, look_at: LookAt
+) -> None:
+    with look_at(live_server.url, session=session, width=360, scheme="dark") as phone:
+        phone.open(address(seeded, "compare-example"))
+        shown = phone.page.locator(".sides__jump [aria-current]")
+        expect(shown).to_have_count(1)
+        expect(shown).to_contain_text("A")
+        phone.page.locator(".sides").evaluate("(sides) => { sides.scrollLeft = sides.scrollWidth; }")
+        expect(shown).to_have_count(1)
+        expect(shown).to_contain_text("B")

@@ -46,6 +46,13 @@ def test_figures_lead_to_the_rollouts_behind_them(showcase: Showcase, ada: Clien
     assert shown == {url}
 
 
+def test_each_reward_of_the_list_has_its_shade(showcase: Showcase, ada: Client) -> None:
+    page = ada.get(f"/evaluations/{showcase.ended.pk}").text
+    shades = re.findall(r'reward--small reward--(\d)" aria-hidden="true"></i> ([\d.]+)</td>', page)
+    assert shades
+    assert all(round(4 * float(reward)) == int(shade) for shade, reward in shades)  # the highest of them is 1
+
+
 def test_who_works_on_it_is_for_members(showcase: Showcase, ada: Client, client: Client) -> None:
     url = f"/evaluations/{showcase.running.pk}"
     Evaluation.objects.filter(pk=showcase.running.pk).update(visibility="public")
@@ -202,7 +209,7 @@ def test_where_nothing_was_scored_no_empty_card_is_left(
 def _cells(html: str, column: int) -> list[str]:
     body = html.partition('<table class="rollouts">')[2].partition("<tbody>")[2].partition("</tbody>")[0]
     rows = [row.split("<td")[1:] for row in body.split("<tr>")[1:]]
-    return [row[column].partition(">")[2].partition("<")[0] for row in rows]
+    return [re.sub("<[^>]*>", "", row[column].partition(">")[2].partition("</td>")[0]).strip() for row in rows]
 
 
 def test_results_of_an_environment_that_is_not_there_are_none_with_a_way_back(ada: Client) -> None:

@@ -19,7 +19,15 @@ def test_a_difference_has_its_sign_unless_it_is_nothing(value: float | None, tex
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.5, "0.500"), (-55.988, "-55.988"), (0.0, "0.000"), (0.00012, "0.00012"), (4.456e29, "4.46e+29"), (None, "–")],
+    [
+        (0.5, "0.500"),
+        (-55.988, "−55.988"),
+        (0.0, "0.000"),
+        (0.00012, "0.00012"),
+        (4.456e29, "4.46e29"),
+        (-2e-05, "−2e−5"),
+        (None, "–"),
+    ],
 )
 def test_a_reward_of_any_size_is_short_and_not_called_nothing(value: float | None, text: str) -> None:
     assert score(value) == text

@@ -153,7 +153,7 @@ _OPERATORS = {
 }
 _HINTS = {
     NeedKind.SANDBOX: "hubs have sandboxes for prime-sandboxes, the runtimes of verifiers and the docker package (its "
-    "command line where an operator has put docker-cli on the workers), and no other service for them (Modal, E2B)",
+    "command line too, if an operator has put docker-cli on the workers), but none for services such as Modal or E2B",
     NeedKind.GPU: "it needs a worker whose boxes have a GPU",
     **{
         kind: f"an operator lets {{name}} through with {setting}, and the hub's next start builds it again; "
