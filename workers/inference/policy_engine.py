@@ -44,6 +44,17 @@ class EngineRefused(Exception):
 
 
 @dataclass(frozen=True)
+class EnginePart:
+    """One host's part of a vLLM engine that spans several: some of its layers. The first part answers requests."""
+
+    number: int
+    of: int
+    address: str  # of the first part's host
+    port: int  # there, where the parts meet
+    root: Path  # on this host; the engine is told paths below it, which are the same on all of its hosts
+
+
+@dataclass(frozen=True)
 class PolicyEngineStart:
     """How to start an engine.
 
@@ -64,6 +75,7 @@ class PolicyEngineStart:
     # None: bfloat16 on GPUs; on the CPU float32, or with vLLM the files' own
     dtype: Literal["float32", "bfloat16"] | None = None
     sleeps: bool = False  # it will be asked to sleep, so that another process can use its GPU
+    part: EnginePart | None = None  # None: the whole engine is on this host
 
     def command(self, port: int, host: str = LOOPBACK) -> list[str]:
         """Return the process's command line. host: this host's address, if other hosts call the engine."""
@@ -98,6 +110,8 @@ class PolicyEngineStart:
             placed += ["--tensor-parallel-size", str(len(self.gpus))]
         if self.gpu_share is not None:
             placed += ["--gpu-memory-utilization", str(self.gpu_share)]
+        if self.part is not None:
+            placed += part_arguments(self.part)
         return [*placed, "--enable-sleep-mode"] if self.sleeps else placed
 
     def variables(self) -> dict[str, str]:
@@ -107,6 +121,15 @@ class PolicyEngineStart:
             return visible
         switches = {"VLLM_SERVER_DEV_MODE": "1", "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
         return {**visible, **switches}
+
+
+def part_arguments(part: EnginePart) -> list[str]:
+    """Return vLLM's arguments for a part: layers are split over hosts, and each layer over the GPUs of its host."""
+    arguments = [
+        *("--pipeline-parallel-size", str(part.of), "--nnodes", str(part.of), "--node-rank", str(part.number)),
+        *("--master-addr", part.address, "--master-port", str(part.port), "--distributed-executor-backend", "mp"),
+    ]
+    return [*arguments, "--headless"] if part.number else arguments
 
 
 class EngineLife(Protocol):

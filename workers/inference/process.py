@@ -117,10 +117,13 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def spawn(command: Sequence[str], environment: Mapping[str, str]) -> asyncio.subprocess.Process:
-    """Start an engine or a learner in a session of its own; its output comes through a pipe."""
+async def spawn(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None
+) -> asyncio.subprocess.Process:
+    """Start an engine or a learner in a session of its own; its output comes through a pipe. folder: to start it in."""
     return await asyncio.create_subprocess_exec(
         *command,
+        cwd=folder,
         env={**environment, MARK: "1"},  # users' endpoints must never lead to a port that it opens
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
@@ -171,18 +174,19 @@ class EngineProcess:
         home: Path,
         run_id: str = "",
         host: str = LOOPBACK,
+        folder: Path | None = None,
     ) -> EngineProcess:
         """Start the process in a session of its own.
 
         It ends with this process; it is also recorded, so that the worker's next start can kill it. host: where
-        `command` listens.
+        `command` listens. folder: its working directory.
         """
         environment = {name: os.environ[name] for name in PASSED if name in os.environ} | QUIET | dict(extra)
         address = EngineAddress(f"http://{host}:{port}/v1", new_key())
         environment |= {"HOME": str(home), KEY_VARIABLE: address.key, "PYTHONPATH": str(EXTENSION)}
         if "--enforce-eager" in command:
             environment |= EAGER
-        process = await spawn([sys.executable, "-I", TIED, *command], environment)
+        process = await spawn([sys.executable, "-I", TIED, *command], environment, folder)
         children.record(process.pid, what="engine", run_id=run_id)
         return cls(process, address, children)
 

@@ -15,7 +15,13 @@ from workers.training.memory_plan import Training, predict
 from workers.training.placement import CannotPlace, Placement, place
 
 SIZES = GpuSizes(
-    learner_fixed=10 * GB, learner_step=6 * GB, engine_weights=8 * GB, engine_cache=4 * GB, heads=8
+    learner_fixed=10 * GB,
+    learner_step=6 * GB,
+    engine_weights=8 * GB,
+    engine_cache=4 * GB,
+    heads=8,
+    layers=36,
+    embedding=GB,
 )  # in turns: 10 + 12 + 4
 
 

@@ -1,4 +1,4 @@
-"""The vLLM worker extension: load new weights from a directory, and correct two bugs of its CPU build (0.32.0).
+"""The vLLM worker extension: load new weights from a directory, and correct bugs of its CPU build (0.32.0).
 
 Loaded in vLLM's worker processes by `--worker-extension-cls hub_vllm.HubWorker`. A refusal is an answer instead of an
 exception: nothing was written, and on an exception vLLM's server drops the caller's connection.
@@ -17,6 +17,7 @@ import vllm.lora.punica_wrapper.punica_cpu as wrapper
 from hub_weight_files import weight_files  # type: ignore[import-not-found]  # beside this file, on PYTHONPATH
 from hub_weights import refusal  # type: ignore[import-not-found]
 from safetensors import safe_open
+from vllm.platforms import current_platform
 
 plain_shrink = kernels.bgmv_shrink
 
@@ -31,6 +32,22 @@ def shrink_without_strays(
 
 for module in (kernels, operations, wrapper):
     module.bgmv_shrink = shrink_without_strays
+
+
+if current_platform.is_cpu():
+    from vllm.v1.worker.cpu_model_runner import CPUModelRunner
+
+    plain_gather = CPUModelRunner.sync_and_gather_intermediate_tensors
+
+    def gather_into_buffer(runner: Any, tokens: int, received: Any, sync_self: bool) -> Any:
+        """Make the buffer for what earlier layers' hosts send: a warm-up would, but eager models have none."""
+        if runner.intermediate_tensors is None:
+            runner.intermediate_tensors = runner.model.make_empty_intermediate_tensors(
+                batch_size=runner.max_num_tokens, dtype=runner.model_config.dtype, device=runner.device
+            )
+        return plain_gather(runner, tokens, received, sync_self)
+
+    CPUModelRunner.sync_and_gather_intermediate_tensors = gather_into_buffer
 
 
 def tensors_of(files: list[Path]) -> Iterator[tuple[str, torch.Tensor]]:

@@ -13,13 +13,13 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
 
 from workers.inference.process import EngineDied
+from workers.training.cluster.engine import Engine
 from workers.training.cluster.head import HEAD_LOST, HeadLost, end_without_head
 from workers.training.cluster.keeper import NoRollouts, RolloutServerDied
 from workers.training.cluster.plan import read_plan
@@ -57,7 +57,7 @@ class Driver:
 
     def __init__(self, share: Share, tell: Callable[[Line], None]) -> None:
         self.share, self._tell = share, tell
-        self._engines: dict[int, Actor] = {}
+        self._engines: dict[int, Engine] = {}  # those that have at least a part of their hosts
         self._ending: set[int] = set()  # engines that the coordinator wanted ended
         self._pauses: dict[int, float] = {}  # seconds that an engine must wait besides its usual pause
         self._visited = Visited(share.run.visited)  # they may have an extra engine again, so files stay there
@@ -82,7 +82,7 @@ class Driver:
                         keeping += [asyncio.create_task(self._give_rollouts(host, start)) for host in others]
                     case Restart(engine=number) if number in self._engines:
                         self._ending.add(number)
-                        self._engines[number].kill()
+                        keeping.append(asyncio.create_task(self._engines[number].end()))
                     case Pause(engine=number, seconds=seconds):
                         self._pauses[number] = seconds
         finally:
@@ -126,11 +126,11 @@ class Driver:
 
     async def _dismiss(self, number: int, keeping: asyncio.Task[None]) -> None:
         """End an extra engine whose room is wanted."""
-        actor = self._engines.pop(number, None)
+        engine = self._engines.pop(number, None)
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
-        if actor is not None:
-            actor.kill()
+        if engine is not None:
+            engine.kill()
             self._tell(EngineDown(engine=number, reason="A run waits for its room.", host_lost=True))
 
     async def _keep(self, number: int) -> None:
@@ -141,43 +141,45 @@ class Driver:
                 reason = await self._once(number)
             except (ActorDiedError, ActorUnavailableError) as error:
                 lost = number not in self._ending
-                what = "Its host or its keeper was lost" if lost else "It was ended"
-                reason = f"{what}: {str(error)[:300]}"
+                reason = f"Its host or its keeper was lost: {str(error)[:300]}"
             except EngineDied as error:
                 reason = str(error)
             except (RayError, OSError) as error:
                 reason = f"{type(error).__name__}: {str(error)[:1000]}"
             finally:
-                if not self._stopping and (actor := self._engines.pop(number, None)) is not None:
-                    actor.kill()
-            self._ending.discard(number)
+                if not self._stopping and (engine := self._engines.pop(number, None)) is not None:
+                    await engine.end()
+            if number in self._ending:
+                reason = f"It was ended: {reason}"
+                self._ending.discard(number)
             self._tell(EngineDown(engine=number, reason=reason, host_lost=lost))
             await asyncio.sleep(PAUSE_S if lost or not self._extra(number) else GUEST_PAUSE_S)
             await asyncio.sleep(self._pauses.pop(number, 0.0))
 
     async def _once(self, number: int) -> str:
         """Start an engine in its place, wait, and return why it ended. Raises RayError, EngineDied, OSError."""
-        plan = self.share.plan
-        actor = self._engines[number] = await self._place(number)
-        base = await self.share.bring(plan.start.directory, self.share.run.base.name, actor)
-        start = replace(plan.start, directory=base)
-        url, key = await actor.handle.start_engine.remote(start, actor.here.ip)
-        self._tell(EngineUp(engine=number, host=actor.here.ip, base_url=url, key=key))
-        return str(await actor.handle.engine_ended.remote())
+        engine = await self._place(number)
+        url, key = await engine.start()
+        self._tell(EngineUp(engine=number, host=engine.hosts, base_url=url, key=key))
+        return await engine.ended()
 
     def _extra(self, number: int) -> bool:
         return number >= self.share.plan.split.engines
 
-    async def _place(self, number: int) -> Actor:
-        """Wait for an engine's place: in one of the run's bundles or, for an extra one, wherever there is room."""
-        plan = self.share.plan
+    async def _place(self, number: int) -> Engine:
+        """Wait for an engine's place: in the run's bundles or, for an extra one, wherever there is room."""
+        plan, engine = self.share.plan, Engine(self.share)
         if not self._extra(number):
-            return await self.share.actor(number % plan.split.hosts, gpus=plan.engine_gpus)
+            for host in plan.split.hosts_of(number):
+                engine.keepers.append(await self.share.actor(host, gpus=plan.engine_gpus))
+                self._engines[number] = engine
+            return engine
         async with self._placing:
-            used = (actor.here.node for actor in self._engines.values())
-            actor = self._engines[number] = await self.share.guest((*self.share.nodes(), *used))
-            self._visited.add(actor.here.node)
-            return actor
+            used = (keeper.here.node for other in self._engines.values() for keeper in other.keepers)
+            engine.keepers.append(await self.share.guest((*self.share.nodes(), *used)))
+            self._engines[number] = engine
+            self._visited.add(engine.keepers[0].here.node)
+            return engine
 
     async def _give_rollouts(self, host: int, start: dict[str, object]) -> None:
         """Run a host's rollout server; restart it when it ends.
@@ -210,18 +212,16 @@ class Driver:
             await asyncio.sleep(PAUSE_S)
 
     async def _bring(self, command: Bring) -> None:
-        actor = self._engines.get(command.engine)
-        if actor is None:
+        engine = self._engines.get(command.engine)
+        if engine is None:
             self._tell(Brought(id=command.id, error="the engine has ended"))
             return
         try:
-            directory = Path(command.directory)
-            name = directory.relative_to(self.share.run.root).as_posix()
-            path = await self.share.bring(directory, name, actor, keep=WEIGHTS_KEPT)
+            path = await engine.bring(Path(command.directory), keep=WEIGHTS_KEPT)
         except (RayError, OSError) as error:
             self._tell(Brought(id=command.id, error=f"{type(error).__name__}: {str(error)[:500]}"))
         else:
-            self._tell(Brought(id=command.id, path=str(path)))
+            self._tell(Brought(id=command.id, path=path))
 
     async def _remove(self) -> None:
         """Leave nothing on the run's hosts. One that does not answer keeps the run's files for a week."""
@@ -235,15 +235,17 @@ class Driver:
 
     async def _leave(self, host: int) -> None:
         """End a host's engines, then remove the run's files there: also where only learners and rollouts ran."""
-        hosts = self.share.plan.split.hosts
-        engines = [one for number, one in self._engines.items() if not self._extra(number) and number % hosts == host]
-        await asyncio.gather(*(ended(actor) for actor in engines), return_exceptions=True)
-        actor = engines[0] if engines else await self.share.actor(host, gpus=0)  # to start one takes seconds
+        hosts_of, own = self.share.plan.split.hosts_of, [one for one in self._engines if not self._extra(one)]
+        parts = [zip(hosts_of(number), self._engines[number].keepers, strict=False) for number in own]
+        keepers = [keeper for at, keeper in itertools.chain(*parts) if at == host]
+        await asyncio.gather(*(ended(keeper) for keeper in keepers), return_exceptions=True)
+        actor = keepers[0] if keepers else await self.share.actor(host, gpus=0)  # to start one takes seconds
         await actor.handle.remove.remote()
 
     async def _leave_visited(self, node: str) -> None:
         """Remove the run's files from a host outside its bundles."""
-        guests = [actor for number, actor in self._engines.items() if self._extra(number) and actor.here.node == node]
+        extra = [keeper for number in self._engines if self._extra(number) for keeper in self._engines[number].keepers]
+        guests = [keeper for keeper in extra if keeper.here.node == node]
         actor = guests[0] if guests else await self.share.visitor(node)
         await actor.handle.remove.remote()
 

@@ -124,7 +124,10 @@ class Keeper:
         return str(target)
 
     async def start_engine(self, start: PolicyEngineStart, ip: str) -> tuple[str, str]:
-        """Start an engine that serves `start.directory`; return its address and key. Raises EngineDied."""
+        """Start an engine, or a part of one, that serves `start.directory`; return its address and key.
+
+        Only a first part answers; it does so when the others have joined it. Raises EngineDied.
+        """
         gpus = tuple(Gpu(index=int(index), uuid="", name="", memory_mb=0, free_mb=0) for index in ray.get_gpu_ids())
         own = replace(
             start,
@@ -133,16 +136,18 @@ class Keeper:
             vllm_python=self._settings.vllm_python,
             vllm_arguments=self._settings.vllm_arguments,
         )
-        port = free_port()
+        port, part = free_port(), own.part
         self._engine = await EngineProcess.start(
             own.command(port, host=ip),
             port,
             children=self._children,
-            extra={**own.variables(), **network()},
+            extra={**own.variables(), **network(), **({"VLLM_HOST_IP": ip} if part else {})},
             home=self._home,
             host=ip,
+            folder=part.root if part else None,
         )
-        await self._engine.wait_ready(START_SECONDS[own.kind])
+        if not (part and part.number):
+            await self._engine.wait_ready(START_SECONDS[own.kind])
         return self._engine.address.base_url, self._engine.address.key
 
     async def engine_ended(self) -> str:
@@ -218,10 +223,10 @@ class Keeper:
             error = RunDir(Path(root)).error.read_bytes()
         return Ended(status, error)
 
-    async def stop(self) -> None:
-        """End the process."""
+    async def stop(self, *, gently: bool = False) -> None:
+        """End the process and everything that it started."""
         if self._engine is not None:
-            await self._engine.stop(gently=False)
+            await self._engine.stop(gently=gently)
         if self._process is not None:
             await asyncio.to_thread(self._children.end, self._process.pid)
 

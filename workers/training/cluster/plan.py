@@ -35,8 +35,8 @@ class ClusterPlan(BaseModel):
 
     @property
     def engine_gpus(self) -> int:
-        """GPUs per engine."""
-        return self.split.engine_gpus_each if self.on_gpus else 0
+        """GPUs of an engine on each of its hosts."""
+        return self.split.engine_gpus_each // self.split.engine_hosts if self.on_gpus else 0
 
     def bundles(self) -> list[dict[str, float]]:
         """Return the resources that each host must have free; the first bundle is for the host that drives the run."""
@@ -47,7 +47,7 @@ class ClusterPlan(BaseModel):
 
         It asks for one CPU only: the hub counts hosts and GPUs, and a run must fit wherever the hub says that it fits.
         """
-        ranks, engines = self.split.ranks_per_host, len(range(host, self.split.engines, self.split.hosts))
+        ranks, engines = self.split.ranks_per_host, self.split.engine_parts(host)
         gpus = float(ranks * self.rank_gpus + engines * self.engine_gpus)
         return {"CPU": 1.0, **({"GPU": gpus} if gpus else {})}
 

@@ -18,7 +18,7 @@ class Line(BaseModel):
 
 
 class Bring(Line):
-    """Copy a directory of the run to an engine's host."""
+    """Copy a directory of the run to all hosts of an engine."""
 
     what: Literal["bring"] = "bring"
     id: int
@@ -65,7 +65,7 @@ class Said(Line):
 
 
 class EngineUp(Line):
-    """An engine answers callers that know its key."""
+    """An engine answers callers that know its key. `host` names all of its hosts."""
 
     what: Literal["up"] = "up"
     engine: int
@@ -102,7 +102,7 @@ class RolloutsDown(Line):
 
 
 class Brought(Line):
-    """The path of the directory on the engine's host, or an `error`."""
+    """The path by which the engine finds the directory on each of its hosts, or an `error`."""
 
     what: Literal["brought"] = "brought"
     id: int

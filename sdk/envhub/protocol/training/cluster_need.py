@@ -20,9 +20,10 @@ class ClusterSplit:
     hosts: int
     ranks: int  # learner processes with one GPU each
     ranks_per_host: int
-    engines: int  # replicas; number i is on host i % hosts
+    engines: int  # replicas
     engine_gpus_each: int
     extra: int = 0  # engines on other hosts with room, if there are any; numbered after the others
+    engine_hosts: int = 1  # hosts of each engine, with equal shares of its GPUs
 
     @property
     def count(self) -> int:
@@ -33,9 +34,18 @@ class ClusterSplit:
     def gpus_by_host(self) -> tuple[int, ...]:
         """GPUs on each host, the largest number first."""
         return tuple(
-            self.ranks_per_host + len(range(host, self.engines, self.hosts)) * self.engine_gpus_each
+            self.ranks_per_host + self.engine_parts(host) * self.engine_gpus_each // self.engine_hosts
             for host in range(self.hosts)
         )
+
+    def hosts_of(self, engine: int) -> tuple[int, ...]:
+        """Return the hosts of an engine, the one that answers first. The parts of all engines go round the hosts."""
+        first = engine * self.engine_hosts
+        return tuple(part % self.hosts for part in range(first, first + self.engine_hosts))
+
+    def engine_parts(self, host: int) -> int:
+        """Return how many engines have a part on a host."""
+        return len(range(host, self.engines * self.engine_hosts, self.hosts))
 
     def need(self, memory_mb: int = 0) -> GpuNeed:
         """Return the need for a cluster whose hosts have GPUs."""
@@ -46,23 +56,27 @@ class ClusterSplit:
         engines = _number(self.engines, "engine")
         if self.engine_gpus_each:
             engines += f" of {_number(self.engine_gpus_each, 'GPU')}"
+        if self.engine_hosts > 1:
+            engines += f"{' over' if self.engine_gpus_each else ' of'} {self.engine_hosts} hosts"
         extra = f" and at most {self.extra} more where there is room" if self.extra else ""
         return f"on {_number(self.hosts, 'host')}: {_number(self.ranks, 'learner process', 'es')}, {engines}{extra}"
 
 
 def cluster_split(trainer: TrainerTable, engine: Engine) -> ClusterSplit:
-    """Plan a run: by default, one learner process and one engine with one GPU on each host.
+    """Plan a run: by default, one learner process and one GPU of an engine on each host.
 
     The table is already validated, so every division here is exact.
     """
     ranks, engines = trainer.train_gpus or trainer.hosts, trainer.replicas
+    engine_gpus = trainer.engine_gpus or engines * trainer.engine_hosts
     return ClusterSplit(
         hosts=trainer.hosts,
         ranks=ranks,
         ranks_per_host=ranks // trainer.hosts,
         engines=engines,
-        engine_gpus_each=(trainer.engine_gpus or engines) // engines if engine == "vllm" else 0,
+        engine_gpus_each=engine_gpus // engines if engine == "vllm" else 0,
         extra=trainer.extra_engines,
+        engine_hosts=trainer.engine_hosts,
     )
 
 

@@ -55,12 +55,14 @@ class GpuSizes:
     learner_step: int  # activations and logits of one micro-batch
     engine_weights: int
     engine_cache: int  # the minimum worth starting with
-    heads: int  # a split of the engine must divide them
+    heads: int  # a split of the engine over GPUs of one host must divide them
+    layers: int  # are split over the engine's hosts
+    embedding: int  # or output head: whole on the first and on the last of these hosts
 
 
 def engine_of(trainer: TrainerTable, default: str) -> Engine:
-    """Return the engine that serves the policy; `default` is the model's."""
-    kind = trainer.engine or ("torch" if trainer.deterministic else default)
+    """Return the engine that serves the policy; `default` is the model's. Only vLLM's spans hosts."""
+    kind = trainer.engine or ("torch" if trainer.deterministic else "vllm" if trainer.engine_hosts > 1 else default)
     return "vllm" if kind == "vllm" else "torch"
 
 
@@ -95,6 +97,8 @@ def gpu_sizes(config: TrainingConfig, shape: ModelShape) -> GpuSizes:
         engine_weights=shape.parameters * width + adapters,
         engine_cache=rollouts * counts.longest_sample * shape.kv_values * width,
         heads=shape.kv_heads,
+        layers=shape.layers,
+        embedding=shape.vocabulary * shape.hidden * width,
     )
 
 
@@ -127,9 +131,12 @@ def shared_bytes(sizes: GpuSizes) -> int:
     return sizes.learner_fixed + max(serving, learning) + 2 * RESERVE
 
 
-def engine_bytes(sizes: GpuSizes, gpus: int) -> int:
-    """Return the bytes on each GPU of an engine that is split over `gpus`."""
-    return (sizes.engine_weights + sizes.engine_cache) // gpus + RESERVE
+def engine_bytes(sizes: GpuSizes, gpus: int, hosts: int = 1) -> int:
+    """Return the bytes on each GPU of an engine that has `gpus` on each of its hosts, where most layers are."""
+    whole = sizes.engine_weights + sizes.engine_cache
+    if hosts > 1:
+        whole = whole * -(-sizes.layers // hosts) // sizes.layers + sizes.embedding
+    return whole // gpus + RESERVE
 
 
 def learner_bytes(sizes: GpuSizes, gpus: int) -> int:
@@ -161,11 +168,14 @@ def _cluster_gpu_need(config: TrainingConfig, shape: ModelShape | None, engine: 
     split = cluster_split(config.trainer, engine)
     if shape is None:
         return split.need()
-    sizes, each = gpu_sizes(config, shape), split.engine_gpus_each
+    sizes, each, hosts = gpu_sizes(config, shape), split.engine_gpus_each // split.engine_hosts, split.engine_hosts
     if each and sizes.heads % each:
-        raise BadWish("trainer.engine_gpus", f"{heads_message(sizes.heads, each)} for each of {split.engines} engines")
+        apart = "on each host of an engine" if hosts > 1 else f"for each of {split.engines} engines"
+        raise BadWish("trainer.engine_gpus", f"{heads_message(sizes.heads, each)} {apart}")
+    if hosts > sizes.layers:
+        raise BadWish("trainer.engine_hosts", f"the model's {sizes.layers} layers cannot be split over {hosts} hosts")
     parts = split.ranks_per_host if config.trainer.sharding == "hybrid" else split.ranks
-    most = max(learner_bytes(sizes, parts), engine_bytes(sizes, each) if each else 0)
+    most = max(learner_bytes(sizes, parts), engine_bytes(sizes, each, hosts) if each else 0)
     return split.need(-(-most // MB))
 
 

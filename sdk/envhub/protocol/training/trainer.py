@@ -90,7 +90,9 @@ class TrainerTable(Request):
     engine_gpus: int | None = Field(default=None, ge=1, le=4096)
     # With several hosts the run is placed on its worker's Ray cluster, and the GPUs above count over all hosts.
     hosts: int = Field(default=1, ge=1, le=512)
-    engines: int | None = Field(default=None, ge=1, le=512)  # replicas; default: one per host
+    engines: int | None = Field(default=None, ge=1, le=512)  # replicas; default: hosts / engine_hosts
+    # Hosts that each engine spans: its layers are split over them, and each layer over the engine's GPUs of a host.
+    engine_hosts: int = Field(default=1, ge=1, le=512)
     # More of them on hosts with room that no run has asked for. They come and go with such hosts.
     extra_engines: int = Field(default=0, ge=0, le=512)
     # Splits the learner's state over all processes, or over those of each host, so that only gradients cross hosts.
@@ -140,13 +142,29 @@ class TrainerTable(Request):
             raise ValueError(f"{key} needs hosts > 1: on one host a run has one engine")
         if self.hosts > 1 and self.train_gpus and self.train_gpus % self.hosts:
             raise ValueError("train_gpus must be a multiple of hosts: each has as many learner processes")
+        self._engines_span_hosts()
         if self.engine_gpus and self.engine_gpus % self.replicas:
             raise ValueError("engine_gpus must be a multiple of engines (default: hosts): all are of one size")
+
+    def _engines_span_hosts(self) -> None:
+        if self.engine_hosts == 1:
+            return
+        if self.engine_hosts > self.hosts:
+            raise ValueError(f"engine_hosts must be at most hosts ({self.hosts}): an engine uses hosts of the run")
+        if self.engine == "torch" or self.deterministic:
+            raise ValueError('engine_hosts > 1 needs engine = "vllm": the torch engine has one host')
+        if self.extra_engines:
+            raise ValueError("extra_engines needs engine_hosts = 1: an engine that comes and goes has one host")
+        if self.engine_gpus and self.engine_gpus % (self.replicas * self.engine_hosts):
+            raise ValueError(
+                f"engine_gpus must be a multiple of {self.replicas * self.engine_hosts} (engines x engine_hosts): "
+                "an engine has as many GPUs on each of its hosts"
+            )
 
     @property
     def replicas(self) -> int:
         """Number of engines that serve in parallel."""
-        return self.engines or self.hosts
+        return self.engines or self.hosts // self.engine_hosts
 
     @property
     def loss_parameters(self) -> dict[str, float]:

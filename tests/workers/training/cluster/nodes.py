@@ -39,6 +39,7 @@ class Nodes:
     """`address` of the head; `others` beside it, in the order of their making."""
 
     root: Path
+    variables: dict[str, str] = field(default_factory=dict)  # more of each host's environment
     cluster: Any = None
     others: list[Any] = field(default_factory=list)
 
@@ -48,7 +49,7 @@ class Nodes:
 
     def add(self) -> Any:
         """One more host."""
-        node = self.cluster.add_node(**host(self.root / f"host-{len(self.others) + 1}"))
+        node = self.cluster.add_node(**self.host(len(self.others) + 1))
         self.others.append(node)
         return node
 
@@ -71,16 +72,16 @@ class Nodes:
 
     def start(self, hosts: int) -> None:
         """Start a head and so many hosts in all, with the data directories of earlier ones."""
-        self.cluster = Cluster(initialize_head=True, head_node_args={**host(self.data(0)), "_system_config": SOON})
+        self.cluster = Cluster(initialize_head=True, head_node_args={**self.host(0), "_system_config": SOON})
         self.others = []
         for _ in range(hosts - 1):
             self.add()
 
-
-def host(data: Path) -> dict[str, Any]:
-    """How a host is started."""
-    variables = {"WORKER_DATA": str(data), "PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
-    return {"num_cpus": 4, "object_store_memory": OBJECTS, "env_vars": variables, "include_dashboard": False}
+    def host(self, number: int) -> dict[str, Any]:
+        """How a host is started."""
+        own = {"WORKER_DATA": str(self.data(number)), "PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
+        variables = {**self.variables, **own}
+        return {"num_cpus": 4, "object_store_memory": OBJECTS, "env_vars": variables, "include_dashboard": False}
 
 
 def descendants(pid: int) -> list[int]:
@@ -98,10 +99,10 @@ def descendants(pid: int) -> list[int]:
 
 
 @contextmanager
-def started(root: Path, hosts: int) -> Iterator[Nodes]:
+def started(root: Path, hosts: int, variables: dict[str, str] | None = None) -> Iterator[Nodes]:
     """A cluster of so many hosts, the head among them."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    nodes = Nodes(root)
+    nodes = Nodes(root, variables or {})
     nodes.start(hosts)
     try:
         yield nodes
