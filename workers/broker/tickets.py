@@ -27,6 +27,7 @@ from workers.runs.file_lock import exclusive_lock
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.1
 STALE_S = 3.0  # a mark not renewed for this many seconds belongs to a process that died or hangs
 PATIENCE_S = 15.0  # for rollouts that seem to wait for each other: one may still end a sandbox that it uses
+LONG_PATIENCE_S = 600.0  # if there are also sandboxes of no rollout, of a user or of a whole run, which may end
 OnWait = Callable[[str], None]
 
 
@@ -160,7 +161,7 @@ class Tickets:
         """If all that have sandboxes wait for each other, let the one that began to wait last give up."""
         wanting = {slip.name: slip for slip in self._asking if slip.rollout in have}
         marks.keep(*(self._wanting / name for name in wanting))
-        if not wanting or not all(one.rollout for one in living):
+        if not wanting:
             return
         last = self._entangled.last(living, {path.name: Slip.of(path) for path in fresh(self._wanting)})
         if last in wanting:
@@ -225,16 +226,17 @@ class Entanglement:
         self._since = 0.0
 
     def last(self, living: Sequence[Slip], wanting: Mapping[str, Slip]) -> str:
-        """Return who has waited shortest if all of `living` have waited for each other for PATIENCE_S, else "".
+        """Return who has waited shortest if the rollouts of `living` have long waited for each other, else "".
 
         `wanting` are those that wait although their rollout has a sandbox, by name.
         """
         seen = frozenset(living), frozenset(wanting)
         if seen != self._seen:
             self._seen, self._since = seen, time.monotonic()
-        if not living or not {one.rollout for one in living} <= {one.rollout for one in wanting.values()}:
+        if not {one.rollout for one in living if one.rollout} <= {one.rollout for one in wanting.values()}:
             return ""
-        if time.monotonic() - self._since < PATIENCE_S:
+        patience = PATIENCE_S if all(one.rollout for one in living) else LONG_PATIENCE_S
+        if time.monotonic() - self._since < patience:
             return ""
         return max(wanting, key=lambda name: wanting[name].since)
 
