@@ -12,6 +12,7 @@ from itertools import groupby
 from django.http import HttpRequest
 from envhub.protocol.training.runs import TrainingRolloutRow
 
+from hub.core.numbers import minus
 from hub.core.pagination import whole_number
 from hub.evals.reading.example_groups import GROUPS, MOST_SQUARES, Square
 from hub.evals.reward_shades import Shades
@@ -137,7 +138,7 @@ def square(row: _Row | TrainingRolloutRow, shades: Shades) -> Square:
     """Return a rollout as a square of its shade."""
     if row.reward is None:
         return Square(row.index, None, f"rollout {row.index}: {row.failure_kind or row.outcome}, no reward")
-    return Square(row.index, shades.shade(row.reward), f"rollout {row.index}: reward {row.reward:.3g}")
+    return Square(row.index, shades.shade(row.reward), f"rollout {row.index}: reward {minus(f'{row.reward:.3g}')}")
 
 
 def _address(request: HttpRequest, step: Step, after: int) -> str:

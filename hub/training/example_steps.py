@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from hub.core.numbers import minus
 from hub.evals.reward_shades import Shades
 from hub.training.models import TrainingRollout, TrainingRun
 
@@ -27,7 +28,7 @@ class Attempt:
     @property
     def words(self) -> str:
         """The rollout and its reward in words."""
-        return f"rollout {self.index}: " + ("no reward" if self.reward is None else f"reward {self.reward:.3g}")
+        return f"rollout {self.index}: " + ("no reward" if self.reward is None else minus(f"reward {self.reward:.3g}"))
 
 
 @dataclass(frozen=True)

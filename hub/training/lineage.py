@@ -20,6 +20,7 @@ from hub.accounts.models import Role
 from hub.accounts.queries import Caller, has_role
 from hub.catalog.models import Model
 from hub.catalog.queries import visible_models
+from hub.core.numbers import minus
 from hub.evals.models import Evaluation
 from hub.evals.queries import visible_evaluations
 from hub.evals.wire import evaluation_view
@@ -208,7 +209,7 @@ def _model_url(model: Model) -> str:
 def _evaluation_box(row: Evaluation) -> Box:
     reward = evaluation_view(row).summary.reward
     version = f"@{row.version.version}" if row.version else ""
-    title = f"{reward.mean:.3f}" if reward else "no score"
+    title = minus(f"{reward.mean:.3f}") if reward else "no score"
     note = f"{row.environment.name}{version}"
     return Box(f"evaluation-{row.pk}", title, note, reverse("evaluation", args=[row.pk]), state=row.state)
 

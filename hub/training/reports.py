@@ -21,6 +21,7 @@ from hub.accounts.permissions import check_read
 from hub.accounts.queries import has_role
 from hub.core.http import answer
 from hub.core.ids import GivenId
+from hub.core.numbers import minus
 from hub.core.pages import page
 from hub.evals.hidden_values import hidden, shown_outside
 from hub.evals.reports.figures import Lines, clip, instant, library_lines, worker_lines
@@ -106,7 +107,7 @@ def _figures(step: StepMetrics) -> Lines:
         ("Rollouts failed", step.failed_share),
         ("Tokens a second, learner", step.tokens_per_s or None),
     )
-    return [(name, f"{value:.4g}") for name, value in values if value is not None]
+    return [(name, minus(f"{value:.4g}")) for name, value in values if value is not None]
 
 
 def _made(training: TrainingRun, *, inside: bool) -> Lines:

@@ -5,6 +5,7 @@ The address of a rollout repeats the filter of its list, so that Previous and Ne
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.db.models import Q
@@ -58,6 +59,12 @@ def shades_of_step(metrics: StepMetrics | None) -> Shades:
     """Return the scale for the rewards of a step; it begins at 0, unless there are negative rewards."""
     rewards = metrics.rewards if metrics else None
     return Shades(min(0.0, rewards.low), max(0.0, rewards.high)) if rewards else Shades(0.0, 1.0)
+
+
+def shades_of(rewards: Iterable[float | None]) -> Shades:
+    """Return the scale for rewards of several steps: from 0 to 1, and beyond for rewards that are."""
+    known = [reward for reward in rewards if reward is not None]
+    return Shades(min((0.0, *known)), max((1.0, *known)))
 
 
 def place_of(training: TrainingRun, row: TrainingRollout, opened: OpenedFrom, listed_at: str, shades: Shades) -> Place:

@@ -11,9 +11,11 @@ from hashlib import sha256
 
 from PIL import Image, ImageDraw, ImageFont
 
+from hub.core.numbers import MINUS
+
 WIDTH, HEIGHT = 1200, 630
 MARGIN = 80
-FORMAT = 1  # part of a picture's digest; increase it when the drawing changes
+FORMAT = 2  # part of a picture's digest; increase it when the drawing changes
 MOST_CHARACTERS = 300  # of a text that are read
 MOST_POINTS = 200
 INK, MUTED, PAPER, LINE, ACCENT = "#1c2330", "#5b6472", "#ffffff", "#d9dee7", "#3b5bdb"
@@ -84,7 +86,8 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def _drawable(text: str) -> str:
-    plain = unicodedata.normalize("NFKD", text[:MOST_CHARACTERS])[:MOST_CHARACTERS]
+    text = text[:MOST_CHARACTERS].replace(MINUS, "-")  # the font has no minus sign
+    plain = unicodedata.normalize("NFKD", text)[:MOST_CHARACTERS]
     return " ".join("".join(_glyph(letter) for letter in plain if not unicodedata.combining(letter)).split())
 
 

@@ -68,7 +68,7 @@
     if (ends[1] > ends[0]) zoom(chart.closest("[data-charts]"), ends);
   };
   const zoomBy = (chart, factor) => {
-    if (factor > 1 && !isZoomed()) return;
+    if (factor > 1 && !isZoomed() && !new URL(location.href).searchParams.get("newest")) return; // all is shown
     const [first, last] = range(chart), half = ((last - first) * factor) / 2;
     const middle = chosen !== null && factor < 1 ? chosen : (first + last) / 2;
     const from = Math.max(first * (factor < 1), Math.round(middle - half));

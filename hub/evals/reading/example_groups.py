@@ -8,6 +8,7 @@ from itertools import groupby
 from django.db.models import Avg, Count, Max, Min
 from django.http import HttpRequest
 
+from hub.core.numbers import minus
 from hub.core.pagination import whole_number
 from hub.evals.models import Evaluation, ExampleScore, RolloutIndex
 from hub.evals.queries import rollouts_of_examples
@@ -114,7 +115,7 @@ def square(row: RolloutIndex, shades: Shades) -> Square:
     """Return a rollout as a square of its shade."""
     if row.reward is None:
         return Square(row.rollout, None, f"rollout {row.rollout}: {row.failure_kind or row.outcome}, no reward")
-    return Square(row.rollout, shades.shade(row.reward), f"rollout {row.rollout}: reward {row.reward:.3g}")
+    return Square(row.rollout, shades.shade(row.reward), f"rollout {row.rollout}: reward {minus(f'{row.reward:.3g}')}")
 
 
 def _address(request: HttpRequest, cursor: int) -> str:

@@ -10,6 +10,8 @@ from envhub.packaging.calls import Calls
 from envhub.packaging.conversation import answer_text, clipped, pretty
 from envhub.protocol.evals.rollouts import Turn
 
+from hub.core.numbers import THIN, minus
+
 MOST_TOKENS = 4000  # tokens shown per call
 STEPS = ((0.9, "p0"), (0.5, "p1"), (0.2, "p2"), (0.05, "p3"), (0.0, "p4"))  # lowest probability -> shade
 LEGEND = (
@@ -95,11 +97,10 @@ def _tokens(turn: Turn) -> Iterator[Token]:
         yield Token(
             text=text,
             shade=next(name for least, name in STEPS if probability >= least),
-            title=f"{_percent(probability)}, logprob {logprob:.3f}, id {token}",
+            title=f"{_percent(probability)}, logprob {minus(f'{logprob:.3f}')}, id {token}",
         )
 
 
 def _percent(probability: float) -> str:
-    if probability >= 0.001:
-        return f"{100 * probability:.1f} %"
-    return f"{100 * probability:.2g} %"
+    shown = f"{100 * probability:.1f}" if probability >= 0.001 else minus(f"{100 * probability:.2g}")
+    return f"{shown}{THIN}%"

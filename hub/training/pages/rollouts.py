@@ -25,7 +25,7 @@ from hub.training.odd_rollouts import odd_rollouts
 from hub.training.pages.run import is_unchanged, run_context
 from hub.training.queries import get_training
 from hub.training.rollout_filter import USED, TrainingRolloutFilter, rollout_page, shown_step
-from hub.training.rollout_places import OpenedFrom, shades_of_step
+from hub.training.rollout_places import OpenedFrom, shades_of, shades_of_step
 from hub.training.wire import rollout_rows
 
 
@@ -69,7 +69,7 @@ def _listed(request: HttpRequest, found: TrainingRun, wanted: TrainingRolloutFil
         "next": shown.next,
     }
     metrics = context["metrics"]
-    context["shades"] = shades_of_step(metrics)
+    context["shades"] = shades_of_step(metrics) if step else shades_of(row.reward for row in rows)
     if step is None or wanted.narrows or "after" in request.GET:
         return context
     return context | {

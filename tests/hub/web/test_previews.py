@@ -14,7 +14,7 @@ from hub.evals.models import Evaluation
 from hub.registry.models import Environment
 from hub.training.models import TrainingRun
 from hub.web import previews
-from hub.web.preview_pictures import HEIGHT, WIDTH, Preview, draw
+from hub.web.preview_pictures import HEIGHT, WIDTH, Preview, _drawable, draw
 from tests.factories.accounts import make_user
 from tests.factories.evals import create_hosted, make_records, start, store
 from tests.factories.training_runs import create_run
@@ -47,6 +47,10 @@ def test_any_text_is_drawn_within_the_picture(text: str) -> None:
         edge = image.convert("L").crop((WIDTH - 60, 20, WIDTH, HEIGHT))
         assert edge.getextrema() == (255, 255), "nothing is written beyond the margin"
     assert len(png) < 60_000
+
+
+def test_a_negative_reward_keeps_its_sign_in_the_pictures_font() -> None:
+    assert _drawable("\u22120.250 \u00b1 0.1") == "-0.250 \u00b1 0.1"
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def test_tokens_are_shaded_by_their_probability() -> None:
     tokens = TokenData(prompt_ids=(1,), completion_ids=(7, 8, 9), logprobs=(-0.01, -1.0, -4.0))
     call = _call(turn(tokens=tokens, token_texts=("a", " b", "c")))
     assert [(t.text, t.shade) for t in call.tokens] == [("a", "p0"), (" b", "p2"), ("c", "p4")]
-    assert call.tokens[2].title == "1.8 %, logprob -4.000, id 9"
+    assert call.tokens[2].title == "1.8\u202f%, logprob \u22124.000, id 9"
     (summary,) = summaries([turn(tokens=tokens)], {0: 2}, Calls([]), whole=0)
     assert (summary.mean_logprob, summary.commands) == (pytest.approx(-5.01 / 3), 2)
 
