@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from hub.backups.management.commands.backup import MADE_WITHOUT_LOST
+
 ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "infra/systemd").glob("environments-hub*"))
 
@@ -45,6 +47,7 @@ def test_a_step_of_the_daily_unit_that_fails_does_not_skip_the_backup() -> None:
     lines = (ROOT / "infra/systemd/environments-hub-daily.service").read_text().splitlines()
     commands = [line for line in lines if line.startswith("ExecStart=")]
     assert ["manage.py backup" in command for command in commands] == [True, False, False]
+    assert f"SuccessExitStatus={MADE_WITHOUT_LOST}" in lines
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="apt-get install shellcheck")

@@ -228,17 +228,19 @@ class Entanglement:
     def last(self, living: Sequence[Slip], wanting: Mapping[str, Slip]) -> str:
         """Return who has waited shortest if the rollouts of `living` have long waited for each other, else "".
 
-        `wanting` are those that wait although their rollout has a sandbox, by name.
+        `wanting` are those on the host that wait although their rollout has a sandbox, by name.
         """
-        seen = frozenset(living), frozenset(wanting)
+        have = {one.rollout for one in living if one.rollout}
+        among = {name: one for name, one in wanting.items() if one.rollout in have}
+        seen = frozenset(living), frozenset(among)
         if seen != self._seen:
             self._seen, self._since = seen, time.monotonic()
-        if not {one.rollout for one in living if one.rollout} <= {one.rollout for one in wanting.values()}:
+        if not among or not have <= {one.rollout for one in among.values()}:
             return ""
         patience = PATIENCE_S if all(one.rollout for one in living) else LONG_PATIENCE_S
         if time.monotonic() - self._since < patience:
             return ""
-        return max(wanting, key=lambda name: wanting[name].since)
+        return max(among, key=lambda name: among[name].since)
 
 
 def claim(slip: Slip, living: Sequence[Slip], room: Room) -> tuple[float, float, bool, int]:

@@ -141,6 +141,26 @@ async def test_of_rollouts_that_wait_for_each_other_the_last_gives_up(
     assert not [path for path in tmp_path.glob("*/*") if path.parent.name != "living"]
 
 
+async def test_other_runs_that_wait_do_not_keep_a_run_entangled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.broker.tickets.PATIENCE_S", 0.5)
+    tickets = Tickets(tmp_path, Room(sandboxes=9), Party("ada", "1"), own=Room(sandboxes=1))
+    first = await tickets.take(ONE, rollout="a")
+    waiting = asyncio.create_task(tickets.take(ONE, rollout="a"))
+    for _ in range(100):
+        mark = tmp_path / "wanting" / Slip(OTHER, ONE, "b").name
+        mark.parent.mkdir(exist_ok=True)
+        mark.touch()
+        await asyncio.sleep(0.1)
+        mark.unlink(missing_ok=True)
+        if waiting.done():
+            break
+    with pytest.raises(Entangled):
+        await waiting
+    os.close(first)
+
+
 @pytest.mark.parametrize("rollout", ["", "b"])
 async def test_nobody_gives_up_while_somebody_who_waits_for_nothing_has_a_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rollout: str

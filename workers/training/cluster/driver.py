@@ -59,7 +59,8 @@ class Driver:
         self.share, self._tell = share, tell
         self._engines: dict[int, Engine] = {}  # those that have at least a part of their hosts
         self._ending: set[int] = set()  # engines that the coordinator wanted ended
-        self._pauses: dict[int, float] = {}  # seconds that an engine must wait besides its usual pause
+        self._up: set[int] = set()  # engines that the coordinator knows to serve
+        self._pauses: dict[int, float] = {}  # when an engine may be started again (monotonic), if it must wait longer
         self._visited = Visited(share.run.visited)  # they may have an extra engine again, so files stay there
         self._placing = asyncio.Lock()  # one extra engine at a time asks for a host, so that two get different ones
         self._stopping = False
@@ -67,6 +68,7 @@ class Driver:
     async def run(self, reader: asyncio.StreamReader) -> None:
         """Serve until the coordinator hangs up."""
         if not await self._wait_for_hosts(reader):
+            await self._remove(range(0))
             return
         plan = self.share.plan
         keeping = [asyncio.create_task(self._keep(number)) for number in range(plan.split.engines)]
@@ -84,13 +86,13 @@ class Driver:
                         self._ending.add(number)
                         keeping.append(asyncio.create_task(self._engines[number].end()))
                     case Pause(engine=number, seconds=seconds):
-                        self._pauses[number] = seconds
+                        self._pauses[number] = time.monotonic() + seconds
         finally:
             self._stopping = True
             for task in keeping:
                 task.cancel()
             await asyncio.gather(*keeping, return_exceptions=True)  # rollout servers end before their files go
-            await self._remove()
+            await self._remove(range(plan.split.hosts))
 
     async def _wait_for_hosts(self, reader: asyncio.StreamReader) -> bool:
         """Return whether the run got its hosts before the coordinator hung up."""
@@ -131,11 +133,17 @@ class Driver:
         await asyncio.gather(keeping, return_exceptions=True)
         if engine is not None:
             engine.kill()
-            self._tell(EngineDown(engine=number, reason="A run waits for its room.", host_lost=True))
+        if number in self._up:
+            self._down(number, "A run waits for its room.", host_lost=True)
+
+    def _down(self, number: int, reason: str, *, host_lost: bool) -> None:
+        self._up.discard(number)
+        self._tell(EngineDown(engine=number, reason=reason, host_lost=host_lost))
 
     async def _keep(self, number: int) -> None:
         """Run one engine; restart it whenever it ends."""
         while True:
+            await asyncio.sleep(max(0.0, self._pauses.get(number, 0.0) - time.monotonic()))
             lost = False
             try:
                 reason = await self._once(number)
@@ -152,14 +160,14 @@ class Driver:
             if number in self._ending:
                 reason = f"It was ended: {reason}"
                 self._ending.discard(number)
-            self._tell(EngineDown(engine=number, reason=reason, host_lost=lost))
+            self._down(number, reason, host_lost=lost)
             await asyncio.sleep(PAUSE_S if lost or not self._extra(number) else GUEST_PAUSE_S)
-            await asyncio.sleep(self._pauses.pop(number, 0.0))
 
     async def _once(self, number: int) -> str:
         """Start an engine in its place, wait, and return why it ended. Raises RayError, EngineDied, OSError."""
         engine = await self._place(number)
         url, key = await engine.start()
+        self._up.add(number)
         self._tell(EngineUp(engine=number, host=engine.hosts, base_url=url, key=key))
         return await engine.ended()
 
@@ -223,12 +231,14 @@ class Driver:
         else:
             self._tell(Brought(id=command.id, path=path))
 
-    async def _remove(self) -> None:
-        """Leave nothing on the run's hosts. One that does not answer keeps the run's files for a week."""
+    async def _remove(self, hosts: range) -> None:
+        """Leave nothing on these hosts of the run and on those that it visited; one that does not answer keeps files.
+
+        They are kept for a week there. `hosts` are none if the run has not been placed.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(STOPPING_S):
-                hosts = range(self.share.plan.split.hosts)
-                visited = self._visited.apart_from(self.share.nodes())
+                visited = self._visited.apart_from(self.share.nodes() if hosts else ())
                 leaving = [*map(self._leave, hosts), *map(self._leave_visited, visited)]
                 await asyncio.gather(*leaving, return_exceptions=True)
                 self._visited.forget()

@@ -69,10 +69,12 @@ class Engine:
     async def end(self) -> None:
         """End every part with all its processes, then the keepers: a part would wait for those that are gone."""
         stopping = (stopped(keeper) for keeper in self.keepers)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(ENDING_S):
-                await asyncio.gather(*stopping, return_exceptions=True)
-        self.kill()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ENDING_S):
+                    await asyncio.gather(*stopping, return_exceptions=True)
+        finally:
+            self.kill()
 
     def kill(self) -> None:
         """End every keeper at once; its processes follow."""

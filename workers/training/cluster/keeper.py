@@ -29,6 +29,7 @@ from workers.inference.process import PASSED, QUIET, EngineProcess, answers, fre
 from workers.runs.children import Children
 from workers.runs.trimming import last_use
 from workers.training.cluster.rollout_wire import RolloutServerStart
+from workers.training.learner.directory.folders import MANIFEST
 from workers.training.learner.directory.run_dir import RunDir
 
 NETWORK = ("NCCL_", "GLOO_", "TORCH_NCCL_", "UCX_", "FI_")  # the operator's settings for collectives
@@ -89,10 +90,16 @@ class Keeper:
         node = ray.get_runtime_context().get_node_id()
         return Here(node, ray.util.get_node_ip_address(), str(self._root), free_port())
 
-    async def wants(self, name: str) -> bool:
-        """Return whether directory `name` is missing here; then make an empty one for its pieces."""
-        if (self._root / name).is_dir():
-            return False
+    async def wants(self, name: str, manifest: bytes = b"") -> bool:
+        """Return whether directory `name` is missing here; then make an empty one for its pieces.
+
+        One with another manifest is of an earlier attempt of the run, which began from the same checkpoint, and goes.
+        """
+        target = self._root / name
+        if target.is_dir():
+            if not manifest or read(target / MANIFEST) == manifest:
+                return False
+            await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
         shutil.rmtree(self._unfinished(name), ignore_errors=True)
         self._unfinished(name).mkdir(parents=True)
         return True
@@ -111,15 +118,17 @@ class Keeper:
     async def complete(self, name: str, keep: int) -> str:
         """Finish a directory whose pieces have all arrived, and return its path.
 
-        Of its siblings, the newest `keep` by name stay (0: all).
+        Of its siblings, the `keep` that came last stay (0: all).
         """
         target = self._root / name
         try:
             self._unfinished(name).rename(target)
         except OSError:  # another actor of the run was faster
             shutil.rmtree(self._unfinished(name), ignore_errors=True)
+        os.utime(target)
         if keep:
-            for old in sorted(path for path in target.parent.iterdir() if path.name[0] != ".")[:-keep]:
+            siblings = [path for path in target.parent.iterdir() if path.name[0] != "."]
+            for old in sorted(siblings, key=modified)[:-keep]:
                 await asyncio.to_thread(shutil.rmtree, old, ignore_errors=True)
         return str(target)
 
@@ -269,6 +278,22 @@ def is_used(folder: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def read(file: Path) -> bytes:
+    """Return a file's content; empty if it is missing."""
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
+
+
+def modified(path: Path) -> int:
+    """Return when a directory was last changed, in nanoseconds; 0 if it is gone."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def write_at(path: Path, offset: int, content: bytes) -> None:

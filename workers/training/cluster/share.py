@@ -20,6 +20,7 @@ from workers.runs.children import Process
 from workers.training.cluster.head import listener, wait_for_head
 from workers.training.cluster.keeper import Here, Keeper
 from workers.training.cluster.plan import ClusterPlan
+from workers.training.learner.directory.folders import MANIFEST
 from workers.training.learner.directory.run_dir import RunDir
 
 PIECE = 16 * 1024**2  # bytes sent as one object
@@ -130,7 +131,8 @@ class Share:
         """
         if actor.here.node == self.home:
             return directory
-        if await actor.handle.wants.remote(name):
+        manifest = directory / MANIFEST  # of weights; the base model, which never changes, has none
+        if await actor.handle.wants.remote(name, manifest.read_bytes() if manifest.is_file() else b""):
             await self._send(directory, name, actor)
         return Path(await actor.handle.complete.remote(name, keep))
 

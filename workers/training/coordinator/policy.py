@@ -115,12 +115,13 @@ class VersionedPolicy:
             if self.engines:
                 self._open.set()
             for replica, error in refused:
-                if replica.gone or not await replica.engine.process.healthy():
-                    continue  # it has ended, perhaps without our noticing yet
-                if not self.engines and not replica.extra:
+                process = replica.engine.process
+                if replica.gone or not process.alive:
+                    continue
+                if not self.engines and not replica.extra and await process.healthy():
                     raise error
                 logger.warning("an engine did not take version %s and is ended: %s", version, error)
-                await replica.engine.process.stop(gently=False)  # its keeper starts it again
+                await process.stop(gently=False)  # its keeper starts it again
 
     async def send(self, route: Route, body: JsonObject) -> Answer:
         """Send a request to an engine, again if the engine goes away. Raises UpstreamFailed."""

@@ -21,6 +21,7 @@ from hub.backups.services.backing_up import Keep
 from hub.core.commands import HubCommand
 
 MOST_NAMED = 20
+MADE_WITHOUT_LOST = 3  # exit status: there is a backup, without blobs that the hub itself has lost
 PLAIN_WARNING = (
     "NOT ENCRYPTED: anyone who can read the destination gets all of the users' data, including the ciphertexts of "
     "their secrets and the hashes of their tokens"
@@ -96,7 +97,8 @@ class Command(HubCommand):
         self._tell([made], options)
         if made.lost:
             raise CommandError(
-                f"{made.id} is made, but the hub itself has lost {len(made.lost)} blobs (LOST, above): see its storage"
+                f"{made.id} is made, but the hub itself has lost {len(made.lost)} blobs (LOST, above): see its storage",
+                returncode=MADE_WITHOUT_LOST,
             )
 
     def _list(self, options: dict[str, Any]) -> None:

@@ -49,6 +49,30 @@ async def test_the_newest_weights_stay(keeper: Keeper, tmp_path: Path) -> None:
     assert sorted(path.name for path in kept.iterdir()) == ["v000002", "v000003"]
 
 
+async def test_weights_of_an_earlier_attempt_are_not_taken_for_those_of_the_same_name(
+    keeper: Keeper, tmp_path: Path
+) -> None:
+    kept = tmp_path / "cluster-runs" / "r1" / "weights"
+
+    async def bring(version: str, manifest: bytes) -> bool:
+        wanted = await keeper.wants(f"weights/{version}", manifest)
+        if wanted:
+            await keeper.piece(f"weights/{version}", "manifest.json", 0, manifest)
+        await keeper.complete(f"weights/{version}", 2)
+        return wanted
+
+    for version in ("v000012", "v000013"):
+        assert await bring(version, b"earlier")
+    assert await bring("v000010", b"now"), "from a checkpoint, before the newest on the host"
+    assert (kept / "v000010").is_dir()
+    assert not await bring("v000010", b"now")
+    assert await bring("v000013", b"now")
+    assert {path.name: (path / "manifest.json").read_bytes() for path in kept.iterdir()} == {
+        "v000010": b"now",
+        "v000013": b"now",
+    }
+
+
 async def test_a_host_without_boxes_says_so(keeper: Keeper) -> None:
     with pytest.raises(NoRollouts, match="WORKER_RAY_ROLLOUTS"):
         await keeper.start_rollouts({}, "127.0.0.1")

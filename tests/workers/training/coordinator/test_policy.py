@@ -165,6 +165,21 @@ class Refusing(Engine):
         raise EngineRefused("no room")
 
 
+class Cut(Refusing):
+    """Its host did not answer for a moment."""
+
+    async def healthy(self) -> bool:
+        return False
+
+
+async def test_an_engine_that_was_cut_off_while_it_got_a_version_is_ended() -> None:
+    engine = Cut()
+    versions = policy(engine)
+    await versions.attach(engine)  # type: ignore[arg-type]
+    await versions.advance(1, HERE)
+    assert not engine.alive, "or it would serve nothing for ever"
+
+
 async def test_an_engine_that_lives_and_refuses_a_version_is() -> None:
     engine = Refusing()
     versions = policy(engine)
