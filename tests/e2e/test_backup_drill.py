@@ -54,7 +54,7 @@ def test_a_hub_that_is_at_work_is_backed_up_and_answers_the_same_elsewhere(stack
     environment = reversing.push_reverse_text(stack)
     there, identity = tmp_path / "there", tmp_path / "identity"
     stack.settings = {**stack.settings, "HUB_BACKUP_RECIPIENTS": f'["{new_identity(identity)}"]'}
-    model = reversing.slow_endpoint(3.0)
+    model = reversing.slow_endpoint(5.0)
     evaluation = reversing.start(stack, environment, stack.register(model))
     before = reversing.await_stored(stack, evaluation.id)
     stack.manage("backup", str(there))

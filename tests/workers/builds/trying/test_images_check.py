@@ -37,4 +37,4 @@ def test_rows_do_not_need_images_that_are_built_for_them() -> None:
     folders = [TaskFolder(Path("venv"), "a/one/task.toml", "swe/one"), TaskFolder(Path("venv"), "a/two/task.toml")]
     images = {"swe/one": 0, folders[1].own_name: 1, "swe/other": 2, "Not a name": 3}
     described = Described(env_class="E", splits={"eval": SplitInfo(size=4, images=images)})
-    assert without_built(described, folders).splits["eval"].images == {"swe/other": 2, "Not a name": 3}
+    assert without_built(described, folders).splits["eval"].images == {"swe/other": 2}

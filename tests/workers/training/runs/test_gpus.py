@@ -33,7 +33,7 @@ class Started:
     engine: tuple[list[str], dict[str, str]] = field(default_factory=lambda: ([], {}))
     learner: tuple[list[str], dict[str, str]] = field(default_factory=lambda: ([], {}))
 
-    async def start_engine(self, command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    async def start_engine(self, command: Sequence[str], environment: Mapping[str, str], _: Path | None) -> NoReturn:
         self.engine = list(command), dict(environment)
         await asyncio.Event().wait()
         raise AssertionError
