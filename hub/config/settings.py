@@ -204,6 +204,7 @@ REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 SPECTACULAR_SETTINGS = {
+    "COMPONENT_SPLIT_PATCH": False,  # it would mark a model that one PATCH takes as partial for all that come later
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "TITLE": "Environments Hub API",
     "DESCRIPTION": "Send an API token (Settings, API tokens) as `Authorization: Bearer hub_...`; what is public needs "
