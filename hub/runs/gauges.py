@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db.models import Sum
 from envhub.protocol.runs import EngineCounts, RunKind, RunState
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -98,6 +99,8 @@ def _workers(now: datetime) -> Iterator[Metric]:
         max(own.get(worker.pk, 0), len(worker.busy_gpus)) + sum(need.count for need in shared.get(worker.pk, ()))
         for worker in workers
     )
+    if clusters:
+        used += Run.objects.filter(state__in=HELD).aggregate(extra=Sum("extra_gpus"))["extra"] or 0
     yield GaugeMetricFamily("hub_gpus_used", "Of these, held by runs and their engines.", value=used)
 
 

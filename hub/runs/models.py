@@ -127,6 +127,9 @@ class Run(models.Model):
     attempt_cpu_seconds = models.FloatField(default=0.0, db_default=0.0)  # of those, the newest attempt's
     # GPUs of the worker's engine that the attempt uses, as the worker says: not placed with the run, as `gpus` are.
     engine_gpus = models.PositiveSmallIntegerField(default=0, db_default=0)
+    # Of engines that the attempt has beyond its placement, as the worker says: now, and in GPU seconds so far.
+    extra_gpus = models.PositiveIntegerField(default=0, db_default=0)
+    extra_gpu_seconds = models.FloatField(default=0.0, db_default=0.0)
 
     class Meta:
         indexes = [

@@ -12,7 +12,7 @@ from hub.core.errors import Conflict
 from hub.runs.endings import tell_end
 from hub.runs.kinds import spec_of
 from hub.runs.models import Run, RunSandboxes
-from hub.runs.usage import gpus_of, note_time
+from hub.runs.usage import note_time
 
 ALLOWED: dict[RunState, frozenset[RunState]] = {
     RunState.QUEUED: frozenset({RunState.LEASED, RunState.FAILED, RunState.CANCELLED}),
@@ -46,5 +46,5 @@ def move(run: Run, to: RunState, **fields: Any) -> Run:
         if to.is_final:
             tell_end(moved)
         if to not in HELD:
-            note_time(run=run, until=timezone.now(), cpu_seconds=moved.attempt_cpu_seconds, gpus=gpus_of(moved))
+            note_time(run=run, moved=moved, until=timezone.now())
     return moved

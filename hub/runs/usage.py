@@ -35,19 +35,37 @@ class LimitReached(Conflict):
     code = "usage_limit"
 
 
-def note_time(*, run: Run, until: datetime, cpu_seconds: float, gpus: int) -> None:
-    """A worker was busy with a run, as it was before the move that ends this, until now; that attempt took so much CPU
-    time and held so many GPUs. Call it last in a transaction: whoever counts tokens takes its locks in the same order.
+def note_time(*, run: Run, moved: Run, until: datetime) -> None:
+    """Count the attempt that a move from `run` to `moved` ends now. Call it last in a transaction: whoever counts
+    tokens takes its locks in the same order.
     """
     if run.state == RunState.RUNNING and run.started_at is not None:
-        seconds = max(0.0, (until - run.started_at).total_seconds())
-        amounts = {"run_seconds": seconds, "gpu_seconds": seconds * gpus, "cpu_seconds": cpu_seconds}
-        _add(OwnerUsage, run.owner_id, until, {"kind": run.kind}, **amounts)
+        _add(OwnerUsage, run.owner_id, until, {"kind": run.kind}, **_amounts(moved, run.started_at, until))
+
+
+def _amounts(run: Run, since: datetime, until: datetime) -> dict[str, float]:
+    """Return what a run's newest attempt has used."""
+    return {
+        "run_seconds": max(0.0, (until - since).total_seconds()),
+        "gpu_seconds": gpu_seconds_of(run, since, until),
+        "cpu_seconds": run.attempt_cpu_seconds,
+    }
+
+
+def gpu_seconds_of(run: Run, since: datetime, until: datetime) -> float:
+    """Return the GPU seconds of an attempt that began at `since`."""
+    return max(0.0, (until - since).total_seconds()) * gpus_of(run) + run.extra_gpu_seconds
 
 
 def gpus_of(run: Run) -> int:
-    """Return the GPUs that count for a run: those it was placed with, or those of the engine that it uses."""
+    """Return the GPUs that count for a whole attempt: those it was placed with, or those of the engine that it uses."""
     return max(run.gpus, run.engine_gpus)
+
+
+def extra_gpu_columns(held: int | None, seconds: float) -> dict[str, object]:
+    """Return an update of a run that counts extra GPUs: the greatest number of seconds that its attempt has told."""
+    told: dict[str, object] = {"extra_gpu_seconds": Greatest(F("extra_gpu_seconds"), Value(seconds))}
+    return told if held is None else {**told, "extra_gpus": held}
 
 
 def cpu_columns(seconds: float | None) -> dict[str, Combinable]:
@@ -92,11 +110,9 @@ def usage_of(owners: Sequence[Owner], *, now: datetime) -> list[UsageView]:
         found[owner_id, kind] = dict(zip(_FIELDS, sums, strict=True))
     for run in Run.objects.filter(owner__in=owners, state=RunState.RUNNING.value, started_at__isnull=False):
         assert run.started_at is not None
-        seconds = max(0.0, (now - run.started_at).total_seconds())
         used = found.setdefault((run.owner_id, run.kind), dict.fromkeys(_FIELDS, 0))
-        used["run_seconds"] += seconds
-        used["gpu_seconds"] += seconds * gpus_of(run)
-        used["cpu_seconds"] += run.attempt_cpu_seconds
+        for name, amount in _amounts(run, run.started_at, now).items():
+            used[name] += amount
     models = _by_model(owners, since)
     limits = limits_of_each(owner.pk for owner in owners)
     return [

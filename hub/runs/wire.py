@@ -24,7 +24,7 @@ from hub.core import clock
 from hub.runs.models import Run, Worker
 from hub.runs.placing.waiting import waiting_reasons
 from hub.runs.queries import LogText, held_runs, silent_after
-from hub.runs.usage import gpus_of
+from hub.runs.usage import gpu_seconds_of, gpus_of
 
 
 def run_view(run: Run, waiting_for: str | None) -> RunView:
@@ -47,7 +47,7 @@ def run_view(run: Run, waiting_for: str | None) -> RunView:
         started_at=run.started_at,
         finished_at=run.finished_at,
         cpu_seconds=run.cpu_seconds,
-        gpus=gpus_of(run),
+        gpus=gpus_of(run) + (run.extra_gpus if run.finished_at is None else 0),
         gpu_seconds=_gpu_seconds(run),
         trace_id=run.trace_id,
         trace_url=trace_url(run.trace_id),
@@ -55,9 +55,9 @@ def run_view(run: Run, waiting_for: str | None) -> RunView:
 
 
 def _gpu_seconds(run: Run) -> float:
-    if run.started_at is None or not (gpus := gpus_of(run)):
+    if run.started_at is None:
         return 0.0
-    return max(0.0, ((run.finished_at or clock.now()) - run.started_at).total_seconds()) * gpus
+    return gpu_seconds_of(run, run.started_at, run.finished_at or clock.now())
 
 
 def trace_url(trace_id: str | None) -> str | None:

@@ -178,9 +178,8 @@ def run_heartbeat(request: Request, run_id: GivenId) -> HttpResponse:
     """Renew the lease on a run. The response says whether to stop."""
     body = parse(request, Heartbeat)
     run = require_run(request, run_id)
-    spent, gpus = body.cpu_seconds, body.engine_gpus
-    reply = heartbeat_run(run=run, progress=body.progress, now=clock.now(), cpu_seconds=spent, engine_gpus=gpus)
-    return answer(reply)
+    told = {name: getattr(body, name) for name in ("progress", "cpu_seconds", "engine_gpus", "extra_gpus")}
+    return answer(heartbeat_run(run=run, now=clock.now(), **told))
 
 
 def tell_of_sandboxes(request: Request, run_id: GivenId) -> HttpResponse:

@@ -74,6 +74,8 @@ def hold_run(run: Run, *, worker: Worker | None = None, state: RunState = RunSta
         lease_expires_at=now + timedelta(seconds=30),
         started_at=now if state is RunState.RUNNING else None,
         attempt_cpu_seconds=0.0,
+        extra_gpus=0,
+        extra_gpu_seconds=0.0,
     )
     run.refresh_from_db()
     return token

@@ -105,7 +105,7 @@ async def _executed(
         finish = await outcome_of(Job(claim, run, lease, artifacts, settings, gpus), body, stop)
     if finish is None:
         return None
-    finish = finish.model_copy(update={"cpu_seconds": spent_s()})
+    finish = finish.model_copy(update={"cpu_seconds": spent_s(), "extra_gpu_seconds": lease.extra_gpus.seconds()})
     try:
         await run.finish(finish)
     except LeaseLost as error:

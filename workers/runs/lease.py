@@ -15,9 +15,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from envhub import errors
-from envhub.protocol.runs import Claim, EngineCounts, Heartbeat, HeartbeatReply, Progress
+from envhub.protocol.runs import Claim, EngineCounts, ExtraGpus, Heartbeat, HeartbeatReply, Progress
 
 from workers.runs.errors import LeaseLost
+from workers.runs.gpu_meter import GpuMeter
 from workers.runs.hub import RunClient
 from workers.runs.log import LogStream
 from workers.runs.pace import Pace
@@ -32,6 +33,7 @@ class Lease:
         self.cancelled = asyncio.Event()  # the hub wants the run to stop
         self.lost = asyncio.Event()  # the attempt is no longer ours
         self.engine_gpus = 0  # of the host's engine that the body uses, told with the next heartbeat
+        self.extra_gpus = GpuMeter()  # of engines that the body has beyond the run's placement
         self.engines: Callable[[], EngineCounts] | None = None  # of a training run, told with its progress
         self.farewell_s = 0.0  # extra seconds that a cancelled body may take to end, to save its state
         self._run = run
@@ -64,7 +66,10 @@ class Lease:
         if told is not None and self.engines is not None:
             told = told.model_copy(update={"engines": self.engines()})
         spent_s = None if self._spent_s is None else self._spent_s()
-        reply = await self._run.heartbeat(Heartbeat(progress=told, cpu_seconds=spent_s, engine_gpus=self.engine_gpus))
+        extra = ExtraGpus(held=self.extra_gpus.held, seconds=self.extra_gpus.seconds())
+        reply = await self._run.heartbeat(
+            Heartbeat(progress=told, cpu_seconds=spent_s, engine_gpus=self.engine_gpus, extra_gpus=extra)
+        )
         self._sent = progress
         if reply.cancel:
             self.cancelled.set()

@@ -7,12 +7,12 @@ Numbers are those of the messages as stored, so that links to a message stay val
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice, pairwise
 
-from envhub.packaging.conversation import Message, ToolCall, conversation
+from envhub.packaging.conversation import Message, ToolCall, conversation, results_of
 from envhub.protocol.evals.rollouts import RolloutRecord
 
 from hub.evals.reading.tool_texts import ToolText, call_texts
@@ -230,28 +230,19 @@ def _found(number: int, message: Message, place: re.Match[str]) -> Found:
 
 
 def transcript(record: RolloutRecord) -> Transcript:
-    """Build the transcript, folding each tool message into the call it answers: the last one with its id."""
+    """Build the transcript, folding each tool message into the call that it answers."""
     messages = conversation(record)
-    answered: dict[int, dict[int, Result]] = {}  # message -> call index -> result
-    open_calls: dict[str, tuple[int, int]] = {}
-    folded: set[int] = set()
-    for number, message in enumerate(messages):
-        for index, call in enumerate(message.calls):
-            if call.id:
-                open_calls[call.id] = (number, index)
-        if message.kind == "tool" and message.answers in open_calls:
-            of, index = open_calls.pop(message.answers)
-            answered.setdefault(of, {})[index] = Result(number, message)
-            folded.add(number)
+    results = results_of(messages)
+    folded = {number for answers in results.values() for number in answers.values()}
     turns = [
-        Turn(
-            number,
-            message,
-            tuple(
-                FoldedCall(call, answered.get(number, {}).get(index), index) for index, call in enumerate(message.calls)
-            ),
-        )
+        Turn(number, message, tuple(_folded(messages, results.get(number, {}), number)))
         for number, message in enumerate(messages)
         if number not in folded
     ]
     return Transcript(turns, messages)
+
+
+def _folded(messages: Sequence[Message], results: Mapping[int, int], number: int) -> Iterator[FoldedCall]:
+    for place, call in enumerate(messages[number].calls):
+        of = results.get(place)
+        yield FoldedCall(call, None if of is None else Result(of, messages[of]), place)

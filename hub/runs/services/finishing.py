@@ -16,7 +16,7 @@ from hub.runs.placing.pace import note_pace
 from hub.runs.services.dispatching import dispatch_on_commit
 from hub.runs.services.logs import note_in_log
 from hub.runs.transitions import move
-from hub.runs.usage import cpu_columns
+from hub.runs.usage import cpu_columns, extra_gpu_columns
 
 MAX_BACK_OFF_S = 300.0
 MAX_RELEASES = 20  # attempts after which a worker that returns a run counts as a failure
@@ -94,7 +94,9 @@ def finish_run(*, run: Run, request: FinishRequest, now: datetime) -> Run:
         if run.state != request.state and request.state is not RunState.QUEUED:
             raise StaleAttempt
         return run
-    Run.objects.filter(pk=run.pk, attempt=run.attempt).update(**cpu_columns(request.cpu_seconds))
+    Run.objects.filter(pk=run.pk, attempt=run.attempt).update(
+        **cpu_columns(request.cpu_seconds), **extra_gpu_columns(0, request.extra_gpu_seconds)
+    )
     return _ended(run, request, now)
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from envhub.protocol.runs import Claim, Failure, FailureKind, HeartbeatReply, Progress, RunKind, RunState
+from envhub.protocol.runs import Claim, ExtraGpus, Failure, FailureKind, HeartbeatReply, Progress, RunKind, RunState
 from envhub.protocol.training.cluster_need import hosts_left
 
 from hub.accounts.models import Owner
@@ -25,7 +25,7 @@ from hub.runs.queries import claimable_runs
 from hub.runs.services.finishing import end_attempt
 from hub.runs.tokens import new_run_token, token_digest
 from hub.runs.transitions import HELD, move
-from hub.runs.usage import cpu_columns
+from hub.runs.usage import cpu_columns, extra_gpu_columns
 
 logger = logging.getLogger(__name__)
 UNREADABLE = Failure(
@@ -61,6 +61,8 @@ def claim_run(*, run_id: GivenId, worker: Worker, now: datetime, gpus: Sequence[
             progress=None,
             attempt_cpu_seconds=0.0,
             engine_gpus=0,
+            extra_gpus=0,
+            extra_gpu_seconds=0.0,
         )
     except Conflict as error:
         raise NotClaimable from error
@@ -140,8 +142,9 @@ def heartbeat_run(
     now: datetime,
     cpu_seconds: float | None = None,
     engine_gpus: int | None = None,
+    extra_gpus: ExtraGpus | None = None,
 ) -> HeartbeatReply:
-    """Renew the lease; note the progress, the attempt's CPU time so far, and the GPUs of the engine that it uses.
+    """Renew the lease; note the progress, the attempt's CPU time so far, and GPUs beyond those of its placement.
 
     Raises StaleAttempt when the lease has gone to somebody else.
     """
@@ -149,6 +152,8 @@ def heartbeat_run(
     changes: dict[str, object] = {"lease_expires_at": lease_end(now), **cpu_columns(cpu_seconds)}
     if engine_gpus is not None:
         changes["engine_gpus"] = engine_gpus
+    if extra_gpus is not None:
+        changes |= extra_gpu_columns(extra_gpus.held, extra_gpus.seconds)
     if progress is not None:
         changes["progress"] = storable(progress.model_dump(mode="json"))
     if held.update(**changes) != 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from envhub.packaging.calls import Calls
@@ -55,6 +55,21 @@ def conversation(record: RolloutRecord) -> list[Message]:
     """Return prompt and completion, or the last model call's messages if the record kept neither."""
     prompt, completion = openings(record)
     return [*_messages(prompt, "user", sampled=False), *_messages(completion, "assistant", sampled=True)]
+
+
+def results_of(messages: Sequence[Message]) -> dict[int, dict[int, int]]:
+    """Return which message answers which tool call: {number of the caller: {place of the call: number of its result}}.
+
+    A tool message belongs to the last call before it with its id, if no other has answered that one.
+    """
+    results: dict[int, dict[int, int]] = {}
+    open_calls: dict[str, tuple[int, int]] = {}
+    for number, message in enumerate(messages):
+        if message.kind == "tool" and message.answers in open_calls:
+            caller, place = open_calls.pop(message.answers)
+            results.setdefault(caller, {})[place] = number
+        open_calls |= {call.id: (number, place) for place, call in enumerate(message.calls) if call.id}
+    return results
 
 
 def openings(record: RolloutRecord) -> tuple[Json, Json]:

@@ -84,7 +84,7 @@ class RunView(Response):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     cpu_seconds: float = 0.0  # of all attempts, as reported by their workers
-    gpus: int = 0  # that the newest attempt holds, or the engine that it uses
+    gpus: int = 0  # that the newest attempt holds, with extra engines while they are there, or that its engine uses
     gpu_seconds: float = 0.0  # of the newest attempt
     trace_id: str | None = None
     trace_url: str | None = None  # link to the operator's trace viewer
@@ -289,12 +289,20 @@ class Claim(Response):
     payload: StoredObject  # BuildPayload, EvalPayload, ... by kind
 
 
+class ExtraGpus(Request):
+    """GPUs of engines that a training run has beyond its placement while there is room."""
+
+    held: int = Field(default=0, ge=0, le=100_000)
+    seconds: float = Field(default=0.0, ge=0, le=1e12)  # GPU seconds in this attempt so far
+
+
 class Heartbeat(Request):
     """Renews a lease. Sent three times per lease."""
 
     progress: Progress | None = None
     cpu_seconds: float | None = Field(default=None, ge=0, le=1e9)  # of its processes and boxes, in this attempt so far
     engine_gpus: int | None = Field(default=None, ge=0, le=1024)  # GPUs of the shared engine that the attempt uses
+    extra_gpus: ExtraGpus | None = None
 
 
 class HeartbeatReply(Response):
@@ -327,6 +335,7 @@ class FinishRequest(Request):
     state: RunState
     failure: Failure | None = None
     cpu_seconds: float = Field(default=0.0, ge=0, le=1e9)  # of its processes and boxes in this attempt
+    extra_gpu_seconds: float = Field(default=0.0, ge=0, le=1e12)  # as in ExtraGpus
 
 
 class LogAppended(Response):

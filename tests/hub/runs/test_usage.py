@@ -11,21 +11,21 @@ from django.test import Client
 from django.utils import timezone
 from envhub.protocol.evals.rollouts import Usage
 from envhub.protocol.placing.gpus import GpuNeed
-from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunKind, RunState
+from envhub.protocol.runs import ExtraGpus, Failure, FailureKind, FinishRequest, RunKind, RunState
 
 from hub.accounts.models import Owner, User
 from hub.core.errors import Conflict
 from hub.runs.engines import EngineNeed
 from hub.runs.errors import StaleAttempt
 from hub.runs.models import OwnerUsage, Run
-from hub.runs.services import create_run, end_attempt, expire_leases, finish_run, heartbeat_run
+from hub.runs.services import claim_run, create_run, end_attempt, expire_leases, finish_run, heartbeat_run
 from hub.runs.usage import usage_of
 from hub.storage.models import StorageUse
 from hub.storage.quota import quota
 from tests.factories.accounts import bearer, make_token, make_user
 from tests.factories.evals import create_hosted, create_pushed, make_record, start, store
 from tests.factories.registry import create_ready_version
-from tests.factories.runs import hold_run, make_run
+from tests.factories.runs import hold_run, make_run, make_worker
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
@@ -82,6 +82,23 @@ def test_the_gpus_of_an_engine_count_for_the_run_that_uses_it_and_end_what_may_b
     with pytest.raises(Conflict, match="GPU hours"):
         create_run(**again, engine=EngineNeed("vllm", 0))
     create_run(**again)  # on a processor
+
+
+@pytest.mark.usefixtures("recorder")
+def test_the_gpus_of_extra_engines_count_as_long_as_each_was_there(alice: User) -> None:
+    run, now = busy(alice.owner, 3 * HOUR, kind=RunKind.EVAL), timezone.now()
+    for held, hours in ((4, 1), (8, 5), (0, 4)):  # the last one comes late
+        heartbeat_run(run=run, progress=None, now=now, extra_gpus=ExtraGpus(held=held, seconds=3600 * hours))
+    heartbeat_run(run=run, progress=None, now=now, extra_gpus=ExtraGpus(held=8, seconds=3600 * 5))
+    assert gpu_hours(alice.owner) == 3 * 2 + 5
+    shown = Client().get(f"/api/v1/runs/{run.pk}", headers=bearer(make_token(alice))).json()
+    assert (shown["gpus"], round(shown["gpu_seconds"] / 3600)) == (10, 11)
+    run.refresh_from_db()
+    again = finish_run(run=run, request=FinishRequest(state=RunState.QUEUED, extra_gpu_seconds=3600 * 6), now=now)
+    assert gpu_hours(alice.owner) == 3 * 2 + 6
+    claim_run(run_id=str(again.pk), worker=make_worker(queues=(run.queue,)), now=timezone.now(), gpus=(80_000, 80_000))
+    shown = Client().get(f"/api/v1/runs/{run.pk}", headers=bearer(make_token(alice))).json()
+    assert (shown["gpus"], gpu_hours(alice.owner)) == (2, 3 * 2 + 6), "the next attempt begins without"
 
 
 def test_processors_count_by_attempts_as_their_workers_tell_at_the_end(alice: User) -> None:

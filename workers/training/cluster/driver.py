@@ -31,6 +31,7 @@ from workers.training.cluster.wire import (
     Brought,
     EngineDown,
     EngineUp,
+    ExtraGpusHeld,
     GiveRollouts,
     Line,
     Pause,
@@ -64,6 +65,7 @@ class Driver:
         self._visited = Visited(share.run.visited)  # they may have an extra engine again, so files stay there
         self._placing = asyncio.Lock()  # one extra engine at a time asks for a host, so that two get different ones
         self._stopping = False
+        self._extra_gpus = 0  # as the coordinator knows it
 
     async def run(self, reader: asyncio.StreamReader) -> None:
         """Serve until the coordinator hangs up."""
@@ -133,8 +135,16 @@ class Driver:
         await asyncio.gather(keeping, return_exceptions=True)
         if engine is not None:
             engine.kill()
+        self._tell_extra()
         if number in self._up:
             self._down(number, "A run waits for its room.", host_lost=True)
+
+    def _tell_extra(self) -> None:
+        """Tell how many GPUs extra engines hold, if that has changed."""
+        held = self.share.plan.engine_gpus * sum(map(self._extra, self._engines))
+        if held != self._extra_gpus:
+            self._extra_gpus = held
+            self._tell(ExtraGpusHeld(count=held))
 
     def _down(self, number: int, reason: str, *, host_lost: bool) -> None:
         self._up.discard(number)
@@ -157,6 +167,7 @@ class Driver:
             finally:
                 if not self._stopping and (engine := self._engines.pop(number, None)) is not None:
                     await engine.end()
+                    self._tell_extra()
             if number in self._ending:
                 reason = f"It was ended: {reason}"
                 self._ending.discard(number)
@@ -187,6 +198,7 @@ class Driver:
             engine.keepers.append(await self.share.guest((*self.share.nodes(), *used)))
             self._engines[number] = engine
             self._visited.add(engine.keepers[0].here.node)
+            self._tell_extra()
             return engine
 
     async def _give_rollouts(self, host: int, start: dict[str, object]) -> None:

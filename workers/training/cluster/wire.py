@@ -83,6 +83,13 @@ class EngineDown(Line):
     host_lost: bool = False
 
 
+class ExtraGpusHeld(Line):
+    """Extra engines hold so many GPUs from now on."""
+
+    what: Literal["extra gpus"] = "extra gpus"
+    count: int
+
+
 class RolloutsUp(Line):
     """A host's rollout server answers callers that know its key."""
 
@@ -111,6 +118,6 @@ class Brought(Line):
 
 
 Command = Bring | Restart | Pause | GiveRollouts
-Event = Placed | Said | EngineUp | EngineDown | RolloutsUp | RolloutsDown | Brought
+Event = Placed | Said | EngineUp | EngineDown | ExtraGpusHeld | RolloutsUp | RolloutsDown | Brought
 COMMAND: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="what")])
 EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="what")])

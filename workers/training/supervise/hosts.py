@@ -19,6 +19,7 @@ from workers.inference.policy_engine import EngineDied, EngineRefused, PolicyEng
 from workers.inference.process import answers
 from workers.runs.children import Children
 from workers.runs.errors import RunFailed
+from workers.runs.gpu_meter import GpuMeter
 from workers.training.cluster.head import HEAD_LOST
 from workers.training.cluster.plan import ClusterPlan
 from workers.training.cluster.rollout_wire import RolloutServerStart
@@ -28,6 +29,7 @@ from workers.training.cluster.wire import (
     Brought,
     EngineDown,
     EngineUp,
+    ExtraGpusHeld,
     GiveRollouts,
     Line,
     Pause,
@@ -123,6 +125,7 @@ class HostsKeeper:
     log: Callable[[str], None]
     note: Callable[[str], None]  # sets the progress note on the run's page while hosts are awaited
     stall_s: float = 180.0
+    extra_gpus: GpuMeter = field(default_factory=GpuMeter)  # counts what extra engines hold
     hosts: RolloutHosts | None = None  # kept up to date, for rollouts on other hosts
     placed: asyncio.Event = field(default_factory=asyncio.Event)
     ip: str = ""  # this host's address for the others, set when `placed`
@@ -166,6 +169,7 @@ class HostsKeeper:
             async for line in process.stdout:
                 self._hear(EVENT.validate_json(line), tasks)
             status = await process.wait()
+            self.extra_gpus.hold(0)
             for number in list(self._engines):
                 self._end(EngineDown(engine=number, reason="its driver ended", host_lost=True))
             for number in list(self.hosts.hosts) if self.hosts else ():
@@ -199,6 +203,8 @@ class HostsKeeper:
                 tasks.create_task(self._serve(event, engine, life))
             case EngineDown():
                 self._end(event)
+            case ExtraGpusHeld(count=count):
+                self.extra_gpus.hold(count)
             case Brought(id=number, path=path, error=error) if number in self._brought:
                 waiting = self._brought.pop(number)
                 if not waiting.done():

@@ -113,6 +113,7 @@ def several_hosts(
         job.lease.log,
         lambda text: job.lease.progress(payload.reported_steps, steps, "steps", text),
         stall_s=settings.stall_s,
+        extra_gpus=job.lease.extra_gpus,
     )
     learner = LearnerKeeper(
         run_dir,

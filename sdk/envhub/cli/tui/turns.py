@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from envhub.packaging.conversation import Message
+from envhub.packaging.conversation import Message, results_of
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,11 @@ class Turn:
 
 
 def turns_of(messages: Sequence[Message]) -> list[Turn]:
-    """All turns, in order. A tool message belongs to the last open call with the id that it answers."""
-    turns: list[Turn] = []
-    open_calls: dict[str, tuple[Turn, int]] = {}
-    for number, message in enumerate(messages):
-        if message.kind == "tool" and message.answers in open_calls:
-            turn, place = open_calls.pop(message.answers)
-            turn.results[place] = message
-            continue
-        turn = Turn(number, message)
-        open_calls |= {call.id: (turn, place) for place, call in enumerate(message.calls) if call.id}
-        turns.append(turn)
-    return turns
+    """All turns, in order, without the tool messages that are folded into another."""
+    results = results_of(messages)
+    folded = {number for answers in results.values() for number in answers.values()}
+    return [
+        Turn(number, message, {place: messages[of] for place, of in results.get(number, {}).items()})
+        for number, message in enumerate(messages)
+        if number not in folded
+    ]

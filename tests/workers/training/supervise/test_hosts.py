@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from envhub.protocol.training.cluster_need import ClusterSplit
 from workers.inference.policy_engine import PolicyEngineStart
 from workers.runs.children import Children
 from workers.runs.errors import RunFailed
+from workers.runs.gpu_meter import GpuMeter
 from workers.training.cluster.head import HEAD_LOST
 from workers.training.cluster.plan import ClusterPlan, read_plan
-from workers.training.cluster.wire import EngineDown, EngineUp, Line, Pause, Placed, RolloutsUp, Said
+from workers.training.cluster.wire import EngineDown, EngineUp, ExtraGpusHeld, Line, Pause, Placed, RolloutsUp, Said
 from workers.training.coordinator.policy import VersionedPolicy
 from workers.training.learner.directory.run_dir import RunDir
 from workers.training.supervise.engine import UNSERVED
@@ -125,6 +127,20 @@ async def test_an_engine_that_never_serves_fails_the_run_however_slowly_it_ends(
     with pytest.raises(ExceptionGroup) as caught:
         await asyncio.wait_for(keeper(tmp_path, []).run(), 20)
     assert "Engine 1 was started 3 times in a row and never served. no such file" in str(caught.value.exceptions[0])
+
+
+async def test_gpus_of_extra_engines_count_until_they_are_given_back_or_the_driver_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = keeper(tmp_path, [])
+    now = itertools.count(0.0, 10.0)
+    made.extra_gpus = GpuMeter(lambda: next(now))
+    held = [ExtraGpusHeld(count=count) for count in (2, 4, 0, 3)]
+    plays(monkeypatch, PLACED, *held, then=f"sys.exit({HEAD_LOST})")
+    with pytest.raises(RunFailed):
+        await made.run()
+    assert made.extra_gpus.held == 0
+    assert made.extra_gpus.seconds() == 2 * 10 + 4 * 10 + 3 * 10
 
 
 async def test_an_engine_whose_end_is_heard_at_once_is_never_asked(
