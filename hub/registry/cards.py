@@ -17,12 +17,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hub.accounts.models import User
 from hub.accounts.queries import visible_owner_ids, visible_owners
+from hub.core.sparkline import sparkline
 from hub.registry.models import Environment, EvaluationCount, Star
 from hub.registry.queries import Viewer
 
 MOST_MEANS = 16
 MOST_MOVES = 4
-_EDGE = 8.0  # margin above and below in the 100 x 100 box, for the width of the line
 
 
 class Move(BaseModel):
@@ -75,16 +75,6 @@ class Listed:
     card: Card
     starred: bool
     evaluations: int  # those that the viewer may see
-
-
-def sparkline(means: tuple[float, ...]) -> str:
-    """Return points in a box of 100 x 100. The vertical axis covers at least rewards from 0 to 1."""
-    if len(means) < 2:
-        return ""
-    low, high = min(0.0, *means), max(1.0, *means)
-    step, height = 100 / (len(means) - 1), 100 - 2 * _EDGE
-    points = ((step * at, _EDGE + height * (high - mean) / (high - low)) for at, mean in enumerate(means))
-    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
 def listed(user: Viewer, rows: Iterable[Environment]) -> list[Listed]:

@@ -213,15 +213,3 @@ def _evaluated(
         dots="".join(f"M{x:g} {scale.y(value[1]):g}h0" for x, _, value in known),
         whiskers="".join(f"M{x:g} {scale.y(value[0]):g}V{scale.y(value[2]):g}" for x, _, value in known),
     )
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """Return the path of the small curve in a list; "" without values."""
-    if not values:
-        return ""
-    low, high = min(values), max(values)
-    height = (high - low) or 1.0
-    width = max(1, len(values) - 1)
-    return polyline(
-        [(round(100 * x / width, 2), round(90 - 80 * (value - low) / height, 2)) for x, value in enumerate(values)]
-    )

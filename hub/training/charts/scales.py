@@ -87,9 +87,17 @@ def round_halves(low: float, high: float) -> tuple[float, float, float]:
 
 
 def tick_texts(scale: Scale, unit: str) -> tuple[str, ...]:
-    """Format the ticks with as few digits as distinguish them."""
+    """Format the ticks with as few digits as distinguish them, and with exponents if one of them needs one."""
     written = (tuple(short(tick, unit, digits) for tick in scale.ticks) for digits in DIGITS)
-    return next((texts for texts in written if len(set(texts)) == len(texts)), ())
+    texts: tuple[str, ...] = next((texts for texts in written if len(set(texts)) == len(texts)), ())
+    if not unit and any("e" in text for text in texts):
+        return tuple(_with_exponent(tick) for tick in scale.ticks)
+    return texts
+
+
+def _with_exponent(value: float) -> str:
+    mantissa, _, power = f"{value:.{DIGITS[-1]}e}".partition("e")
+    return minus(f"{float(mantissa):g}e{power}") if value else "0"
 
 
 def short(value: float | None, unit: str = "", digits: int = 3) -> str:

@@ -23,11 +23,11 @@ from hub.core.http import validate
 from hub.core.ids import GivenId
 from hub.core.pages import page, show
 from hub.core.pagination import newest_first
+from hub.core.sparkline import sparkline
 from hub.evals.forecasts.outlook import outlook
 from hub.evals.queries import visible_evaluations
 from hub.registry.models import Environment
 from hub.registry.pages import environment_context
-from hub.training.charts.curves import sparkline
 from hub.training.charts.history import last_rewards
 from hub.training.models import TrainingRun, TrainingVersion
 from hub.training.queries import get_training, list_training, visible_training

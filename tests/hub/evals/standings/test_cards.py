@@ -13,7 +13,7 @@ from hub.accounts.models import User
 from hub.evals.models import Evaluation
 from hub.evals.services import create_evaluation, delete_evaluation, share_evaluation
 from hub.evals.standings.cards import refresh_cards
-from hub.registry.cards import Card, card_of, sparkline
+from hub.registry.cards import Card, card_of
 from hub.registry.models import Environment
 from hub.runs.services.finishing import end_attempt
 from tests.factories.accounts import make_user
@@ -159,9 +159,3 @@ def test_a_page_of_many_environments_costs_no_more_queries(
     client.force_login(alice)
     with django_assert_max_num_queries(10):
         client.get("/environments?sort=stars&limit=40")
-
-
-def test_a_sparkline_keeps_the_scale_of_rewards() -> None:
-    assert sparkline((0.5,)) == ""
-    assert sparkline((0.0, 1.0)) == "0.0,92.0 100.0,8.0"
-    assert sparkline((-1.0, 0.0)) == "0.0,92.0 100.0,50.0"

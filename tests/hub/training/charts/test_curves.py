@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from envhub.protocol.training.metrics import EnvironmentStep, EvaluationPoint, Histogram, StepMetrics
 
-from hub.training.charts.curves import POINTS, charts_of, polyline, sparkline
+from hub.training.charts.curves import POINTS, charts_of, polyline
 from hub.training.charts.heatmap import COLUMNS, heat_map
 
 
@@ -49,10 +49,6 @@ def test_what_was_never_measured_has_no_chart() -> None:
 
 def test_no_step_no_chart() -> None:
     assert charts_of([], []) == []
-
-
-def test_a_sparkline_of_equal_rewards_is_flat() -> None:
-    assert (sparkline([0.5, 0.5]), sparkline([])) == ("M0 90L100 90", "")
 
 
 def test_a_heat_map_shades_a_cell_by_its_share_of_the_step() -> None:

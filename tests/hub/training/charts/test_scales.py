@@ -59,6 +59,7 @@ def test_no_two_ticks_are_written_alike() -> None:
     scale = scale_of([100.02, 100.05])
     assert len(set(tick_texts(scale, ""))) == len(scale.ticks)
     assert tick_texts(scale_of([0.1, 0.3]), "") == ("0.3", "0.2", "0.1")
+    assert tick_texts(scale_of([0.0, 1e-4]), "") == ("1e−4", "5e−5", "0")
 
 
 @pytest.mark.parametrize(
