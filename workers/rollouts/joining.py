@@ -10,6 +10,7 @@ from envhub.protocol.registry.packages import Generation
 from envhub.protocol.runner import RolloutDone
 from envhub.protocol.runs import FailureKind
 
+from workers.rollouts.agent_parts import by_agents
 from workers.rollouts.interceptor.recorder import total_usage
 from workers.rollouts.plausible import plausible
 from workers.rollouts.step_credits import StepsDiffer, credited
@@ -33,9 +34,11 @@ def join(
     kept = set(done.response_ids)
     turns = [*own, *(turn for turn in shared if turn.response_id in kept)]
     turns.sort(key=lambda turn: turn.started_s)
-    # in the current generation every call of the policy route belongs to the rollout
+    # in the current generation every call of the policy route belongs to the rollout, if not to an agent's part of it
     if generation is not Generation.CURRENT:
         turns = [turn.model_copy(update={"trainable": turn.trainable and turn.response_id in kept}) for turn in turns]
+    else:
+        turns = by_agents(turns, done.agents)
     numbered = shortened([turn.model_copy(update={"index": index}) for index, turn in enumerate(turns)])
     asked = [turn for turn in numbered if turn.route == POLICY]
     reported = plausible(done.record)

@@ -158,6 +158,16 @@ class StepCredit(Response):
     advantage: float | None = None
 
 
+class AgentPart(Response):
+    """An agent's part of a rollout, in an environment with several (envhub.protocol.evals.rollouts.TurnAgent)."""
+
+    id: str  # sent in SESSION_HEADER of the part's model calls
+    name: str
+    task: str
+    reward: float
+    trainable: bool = True  # whether the run's model is trained on it
+
+
 class RolloutDone(Response):
     """A rollout of a group has ended. `response_ids` are the model answers in the environment's trajectory."""
 
@@ -166,6 +176,7 @@ class RolloutDone(Response):
     record: RolloutRecord  # without turns, which the interceptor has
     response_ids: tuple[str, ...] = ()
     steps: tuple[StepCredit, ...] = ()  # empty if only the outcome is rewarded
+    agents: tuple[AgentPart, ...] = ()  # empty if the rollout is the work of one agent, which is trained
     needs: tuple[Need, ...] = ()  # what a failed rollout asked for and could not get
 
 

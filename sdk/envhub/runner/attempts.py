@@ -59,6 +59,7 @@ class Result:
     library: Any = None
     response_ids: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()  # with their own rewards
+    agents: tuple[dict[str, Any], ...] = ()  # envhub.protocol.runner.AgentPart, if there are several
 
 
 @dataclass

@@ -45,5 +45,5 @@ def frame(group_id: str, record: dict[str, Any], result: Result) -> dict[str, An
     steps = [] if result.failure is not None else [step.to_json() for step in result.steps]
     ids = list(result.response_ids)
     needs = [] if result.failure is None else [need.to_json() for need in result.failure.needs]
-    told = {"response_ids": ids, "steps": steps, "needs": needs}
+    told = {"response_ids": ids, "steps": steps, "agents": list(result.agents), "needs": needs}
     return {"type": "rollout", "id": group_id, "record": record, **told}

@@ -14,6 +14,7 @@ from envhub.protocol.base import JsonObject
 from envhub.protocol.evals.rollouts import RolloutRecord
 from envhub.protocol.runner import Group, Load, Policy
 
+from tests.e2e.package_runs import Script
 from tests.envhub.runner.venvs import python_of
 from tests.fakes.policy_endpoint import Answer as Said
 from tests.fakes.policy_endpoint import PolicyEndpoint
@@ -71,6 +72,8 @@ async def rollouts_of(
     *,
     harness: dict[str, Any] | None = None,
     caps: Caps = Caps(),  # noqa: B008  frozen
+    answer: Script | None = None,
+    examples: int = EXAMPLES,
 ) -> list[list[RolloutRecord]]:
     """Two rollouts of each example of the package."""
     python = python_of(release)
@@ -94,11 +97,11 @@ async def rollouts_of(
             yield runner
 
     load = Load(env_id=module.replace("_", "-"), module=module, env_args=arguments, harness=harness)
-    async with PolicyEndpoint(answer=says_yes_or_no()) as stub, quick_endpoint(stub.base_url) as endpoint:
+    async with PolicyEndpoint(answer=answer or says_yes_or_no()) as stub, quick_endpoint(stub.base_url) as endpoint:
         interceptor = Interceptor(Versioned(endpoint), caps=caps)
         async with RunnerPool(open_box, load, log=log.append) as pool:
             policy, runner = Policy(base_url=POLICY_URL, model="m"), GroupRunner(pool, interceptor, 0)
-            groups = [Group(id=f"g{one}", example=one, n=2, policy=policy, deadline_s=60) for one in range(EXAMPLES)]
+            groups = [Group(id=f"g{one}", example=one, n=2, policy=policy, deadline_s=60) for one in range(examples)]
             return [await runner.run(lambda group=group: group) for group in groups]
 
 

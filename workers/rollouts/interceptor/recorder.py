@@ -13,7 +13,7 @@ from uuid import uuid4
 from envhub.client.telemetry.tracing import NO_SPAN
 from envhub.protocol.base import JsonObject
 from envhub.protocol.evals.replays import Replayed
-from envhub.protocol.evals.rollouts import Turn, Usage
+from envhub.protocol.evals.rollouts import Turn, TurnAgent, Usage
 
 from workers.rollouts.interceptor.answers import Answer, Upstream, without_added
 from workers.rollouts.interceptor.refusals import BudgetSpent, LimitReached
@@ -202,6 +202,7 @@ class Recorder:
         began: float,
         size: int,
         replayed: Replayed | None = None,
+        agent: TurnAgent | None = None,
     ) -> Turn:
         """Add a turn for an answer or a refusal.
 
@@ -229,6 +230,7 @@ class Recorder:
                 retries=answer.retries,
                 trainable=self.route == "policy" and answer.ok and replayed is None,
                 replayed=replayed,
+                agent=agent,
             ),
             size - saved,
         )

@@ -17,9 +17,10 @@ from aiohttp import web
 from envhub.client.telemetry.tracing import Span
 from envhub.protocol.base import JsonObject
 from envhub.protocol.evals.replays import StoredCall
-from envhub.protocol.evals.rollouts import Usage
+from envhub.protocol.evals.rollouts import TurnAgent, Usage
 
 from workers.broker.prime.memory import MEMORY, Memory, body_size
+from workers.rollouts.agent_parts import agent_of
 from workers.rollouts.interceptor.answers import Answer, Upstream, UpstreamFailed, without_added
 from workers.rollouts.interceptor.call_spans import call_span, tell_call
 from workers.rollouts.interceptor.data import ERROR_CODE, NO_REPOSITORY, DataSource, no_data
@@ -194,7 +195,8 @@ class Interceptor:
             if not is_judge and protocol != "tokenize":
                 body = self._shape(recorder.name, number, body)
             with call_span(recorder, protocol, upstream.model, body) as traced:
-                answer, shown = await self._recorded(protocol, body, size, upstream, recorder, began, traced)
+                agent = agent_of(request)
+                answer, shown = await self._recorded(protocol, body, size, upstream, recorder, began, traced, agent)
             if not is_judge:
                 self._run.spend(answer.usage, 0, answered=answer.ok)
         if not asked_for_tokens(asked, protocol):
@@ -212,6 +214,7 @@ class Interceptor:
         recorder: Recorder,
         began: float,
         traced: Span,
+        agent: TurnAgent | None,
     ) -> tuple[Answer, JsonObject]:
         """Ask the upstream and add the turn; return the answer and the body shown to the box. Raises Refusal."""
         name = upstream.model
@@ -232,7 +235,9 @@ class Interceptor:
             shown = {**shown, "id": recorder.claim_id(shown.get("id")), "model": name}
         size += estimated_size(answer)
         how = stored.how if stored else None
-        turn = recorder.record(protocol, name, body, answer, shown=shown, began=began, size=size, replayed=how)
+        turn = recorder.record(
+            protocol, name, body, answer, shown=shown, began=began, size=size, replayed=how, agent=agent
+        )
         tell_call(traced, turn)
         return answer, shown
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -34,9 +35,9 @@ def credit_group(group: Sequence[Rollout], options: CreditOptions) -> tuple[Real
     """Return the advantages [turns] of each rollout of a group, None for those that did not survive.
 
     In order of precedence: the environment's advantages (unchanged; a turn's before a rollout's), per-turn rewards, the
-    outcome's reward. Raises CreditError if only some survivors have advantages. If some rollouts of a group have
-    per-turn rewards, the others count as 0 on every turn, and outcomes are ignored. A survivor without turns has
-    nothing to credit and is not required to have advantages.
+    rewards of several agents' parts, the outcome's reward. Raises CreditError if only some survivors have advantages.
+    If some rollouts of a group have per-turn rewards, the others count as 0 on every turn, and outcomes are ignored. A
+    survivor without turns has nothing to credit and is not required to have advantages.
     """
     survivors = [rollout for rollout in group if rollout.survived]
     if _all_or_none(survivors, "turn_advantages"):
@@ -45,6 +46,8 @@ def credit_group(group: Sequence[Rollout], options: CreditOptions) -> tuple[Real
         credited = [np.full(len(one.turns), one.advantage or 0.0) for one in survivors]
     elif any(one.turn_rewards is not None for one in survivors):
         credited = _by_turn(survivors, options)
+    elif any(one.parts is not None for one in survivors):
+        credited = _by_part(survivors, options)
     else:
         credited = _by_outcome(survivors, options)
     advantages = iter(credited)
@@ -64,6 +67,31 @@ def _by_outcome(survivors: Sequence[Rollout], options: CreditOptions) -> list[Re
     if options.baseline == "group_mean":
         rewards = group_relative(rewards, scale_by_std=options.scale_by_std)
     return [np.full(len(one.turns), reward) for one, reward in zip(survivors, rewards, strict=True)]
+
+
+def _by_part(survivors: Sequence[Rollout], options: CreditOptions) -> list[Reals]:
+    """Compare each part with the group's other parts of the same agent on the same task.
+
+    Players of a game differ in what they can earn, and sibling solvers in the problem that they were given, so neither
+    is a baseline for the other. Turns of no part have the outcome's advantage.
+    """
+    credited = _by_outcome(survivors, options)
+    alike: defaultdict[tuple[str, str], dict[tuple[int, str], float]] = defaultdict(dict)
+    for place, rollout in enumerate(survivors):
+        for part in rollout.parts or ():
+            if part is not None:
+                alike[part.agent, part.task][place, part.id] = part.reward
+    advantages: dict[tuple[int, str], float] = {}
+    for rewards in alike.values():
+        values = np.array(list(rewards.values()), dtype=np.float64)
+        if options.baseline == "group_mean":
+            values = group_relative(values, scale_by_std=options.scale_by_std)
+        advantages |= zip(rewards, values.tolist(), strict=True)
+    for place, rollout in enumerate(survivors):
+        for turn, part in enumerate(rollout.parts or ()):
+            if part is not None:
+                credited[place][turn] = advantages[place, part.id]
+    return credited
 
 
 def _by_turn(survivors: Sequence[Rollout], options: CreditOptions) -> list[Reals]:

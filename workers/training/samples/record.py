@@ -9,12 +9,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from envhub.protocol.evals.rollouts import Outcome, RolloutRecord
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord, TurnAgent
 from envhub.protocol.evals.rollouts import Turn as TurnRecord
 
 from workers.training.samples.arrays import floats, ids
 from workers.training.samples.errors import UntrainableRecord
-from workers.training.samples.rollout import Rollout, Turn
+from workers.training.samples.rollout import Part, Rollout, Turn
 
 
 def to_rollout(record: RolloutRecord, *, group: int, environment: str, temperature: float = 1.0) -> Rollout:
@@ -36,6 +36,7 @@ def to_rollout(record: RolloutRecord, *, group: int, environment: str, temperatu
         advantage=None if failed else record.advantage,
         turn_advantages=None if failed else _advantages(record, kept),
         turn_rewards=None if failed else _rewards(record, kept),
+        parts=None if failed else _parts(kept),
         metrics=dict(record.metrics),
         truncated=record.outcome is Outcome.TRUNCATED,
         failed=failed,
@@ -66,6 +67,19 @@ def _turn(record: TurnRecord) -> Turn:
     return Turn(
         ids(tokens.prompt_ids), ids(tokens.completion_ids), floats(tokens.logprobs), versions, record.finish_reason
     )
+
+
+def _parts(kept: Sequence[TurnRecord]) -> tuple[Part | None, ...] | None:
+    """Return the agent's part that each kept turn belongs to; None if no turn names an agent."""
+    if all(turn.agent is None for turn in kept):
+        return None
+    return tuple(_part(turn.agent) for turn in kept)
+
+
+def _part(agent: TurnAgent | None) -> Part | None:
+    if agent is None or agent.reward is None:
+        return None
+    return Part(agent.id, agent.name, agent.task, agent.reward)
 
 
 def _advantages(record: RolloutRecord, kept: Sequence[TurnRecord]) -> tuple[float, ...] | None:

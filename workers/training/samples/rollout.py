@@ -39,6 +39,16 @@ class Turn:
             raise ValueError(f"a turn has {lengths}: they must be equally many")
 
 
+@dataclass(frozen=True)
+class Part:
+    """One agent's part of a rollout with several. Parts of a group with the same `agent` and `task` can be compared."""
+
+    id: str
+    agent: str
+    task: str
+    reward: float
+
+
 @dataclass(frozen=True, eq=False)
 class Rollout:
     """One attempt at one example. `turns` holds the trainable policy turns in order."""
@@ -52,15 +62,17 @@ class Rollout:
     advantage: float | None = None  # only if the environment provides advantages
     turn_advantages: tuple[float, ...] | None = None  # the same, one for each of `turns`
     turn_rewards: tuple[float, ...] | None = None  # one for each of `turns`; None: only the outcome is rewarded
+    parts: tuple[Part | None, ...] | None = None  # one for each of `turns`; None: there is one agent
     metrics: Mapping[str, float] = field(default_factory=dict)
     truncated: bool = False  # ended by a limit, not by the environment or the policy
     failed: bool = False
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, values in (("rewards", self.turn_rewards), ("advantages", self.turn_advantages)):
+        given = {"turn rewards": self.turn_rewards, "turn advantages": self.turn_advantages, "parts": self.parts}
+        for name, values in given.items():
             if values is not None and len(values) != len(self.turns):
-                raise ValueError(f"rollout {self.key} has {len(self.turns)} turns and {len(values)} turn {name}")
+                raise ValueError(f"rollout {self.key} has {len(self.turns)} turns and {len(values)} {name}")
 
     @property
     def key(self) -> RolloutKey:

@@ -63,6 +63,18 @@ class Continued(Response):
     same: tuple[str, ...] = ()  # other fields with the same value: tools, system, ...
 
 
+class TurnAgent(Response):
+    """The part of a rollout that a call belongs to, if its environment has several agents.
+
+    A part is one agent's work on one task. Parts with the same `name` and `task` can be compared.
+    """
+
+    id: str  # in the rollout; an agent may have several parts
+    name: str = ""
+    task: str = ""  # identity of what the agent was given
+    reward: float | None = None  # of the part
+
+
 class Turn(Response):
     """A model call, as the interceptor recorded it."""
 
@@ -89,6 +101,7 @@ class Turn(Response):
     replayed: Replayed | None = None  # set if the answer came from a stored rollout
     reward: float | None = None  # of this turn alone, if the environment gives one
     advantage: float | None = None  # likewise
+    agent: TurnAgent | None = Field(default=None, exclude_if=lambda agent: agent is None)
 
 
 class SandboxCommand(Response):

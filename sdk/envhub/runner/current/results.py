@@ -42,7 +42,20 @@ def to_result(attempt: Attempt, episode: Any, state_columns: list[str]) -> Resul
             result.failure = Failure(VERIFIER, "BadReward", f"the reward is {reward}, not a finite number")
     if result.failure is None:
         _add_steps(result, traces)
+        if len(own) < len(traces) or len(own) > 1:
+            result.agents = tuple(map(_part, traces))
     return result
+
+
+def _part(trace: Any) -> dict[str, Any]:
+    """Return an AgentPart: what tells one agent's calls from another's, and what each is worth."""
+    return {
+        "id": str(trace.id),  # the library sends it with each of the trace's calls
+        "name": str(trace.agent.name)[:200] if trace.agent is not None else "",
+        "task": str(trace.task.key or trace.task.hash or "")[:200],
+        "reward": float(trace.reward),
+        "trainable": _trainable(trace),
+    }
 
 
 def _add_steps(result: Result, traces: list[Any]) -> None:
