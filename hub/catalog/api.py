@@ -12,9 +12,9 @@ from rest_framework.decorators import api_view
 from rest_framework.request import Request
 
 from hub.accounts.permissions import check_read, require_scope
-from hub.accounts.queries import Caller, get_owner, owner_ids
+from hub.accounts.queries import Caller, get_owner, inside_owners, owner_ids
 from hub.catalog.capacity import capacity_now
-from hub.catalog.queries import get_model, get_model_of_member, seen_from_inside, visible_models
+from hub.catalog.queries import get_model, get_model_of_member, visible_models
 from hub.catalog.services import delete_model, probe_model, register_endpoint, register_local
 from hub.catalog.wire import model_files_view, model_view
 from hub.core.errors import Invalid
@@ -33,7 +33,7 @@ def models_list(request: Request) -> HttpResponse:
         rows = rows.filter(owner_id__in=owner_ids(owner))
     capacity = capacity_now(timezone.now())
     found, following = newest_first(rows, request)
-    inside = seen_from_inside(request.user, found)
+    inside = inside_owners(request.user, found)
     return answer_page(found, following, lambda row: model_view(row, capacity, inside=row.owner_id in inside))
 
 
@@ -92,5 +92,5 @@ def model_files(request: Request, owner: str, name: str) -> HttpResponse:
 
 def _view(user: Caller, reference: str) -> ModelView:
     model = get_model(user, reference)
-    inside = seen_from_inside(user, [model])
+    inside = inside_owners(user, [model])
     return model_view(model, capacity_now(timezone.now()), inside=model.owner_id in inside)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from uuid import UUID
 
 from django.conf import settings
@@ -12,7 +11,7 @@ from django.db.models import Q, QuerySet
 from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import User
-from hub.accounts.queries import SYSTEM_OWNER, Caller, visible_owner_ids
+from hub.accounts.queries import SYSTEM_OWNER, inside_owners, visible_owner_ids
 from hub.catalog.making import TINY, is_being_made
 from hub.catalog.models import Model
 from hub.core.errors import Conflict, NotAllowed, NotFound
@@ -29,12 +28,6 @@ def visible_models(user: User | AnonymousUser, *, owner_id: UUID | None = None) 
     public = Q(visibility=Visibility.PUBLIC.value)
     rows = Model.objects.filter(public | Q(owner_id__in=visible_owner_ids(user)) | own)
     return rows.select_related("owner", "base__owner").prefetch_related("variants").order_by("-pk")
-
-
-def seen_from_inside(user: Caller, models: Iterable[Model]) -> set[UUID]:
-    """Of the models' owners, those that the user is a member of (an administrator: all), by id."""
-    owners = {model.owner_id for model in models}
-    return set(visible_owner_ids(user).filter(pk__in=owners))
 
 
 def suggested_model(user: User | AnonymousUser, *, trainable: bool = False) -> str:
@@ -69,7 +62,7 @@ def get_model(user: User | AnonymousUser, reference: str, *, owner_id: UUID | No
 def get_model_of_member(user: User, reference: str) -> Model:
     """A model whose files the user may have. Raises NotFound, and NotAllowed where others may only call it."""
     found = get_model(user, reference)
-    if found.owner_id not in seen_from_inside(user, [found]):
+    if found.owner_id not in inside_owners(user, [found]):
         raise NotAllowed(
             f"only members of {found.owner.slug} can download the files of {reference}",
             hint="you can call and evaluate it by its name; ask its owner for the files",

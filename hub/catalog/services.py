@@ -25,6 +25,7 @@ from hub.storage.models import Blob
 from hub.storage.services import confirm_blob
 
 ENGINES = ("torch", "vllm")
+_NO_PRICE = {"input_price": None, "output_price": None}  # of a model that the hub serves itself
 
 
 def register_endpoint(*, user: User, owner: Owner, request: ModelRequest) -> Model:
@@ -65,7 +66,7 @@ def register_local(
     with transaction.atomic():
         if (same := _same_files(owner, name, engine, files)) is not None:
             return _seen_by(same, visibility)
-        model = _save(owner, name, ModelSource.LOCAL, visibility, engine=engine, **shape.fields())
+        model = _save(owner, name, ModelSource.LOCAL, visibility, engine=engine, **shape.fields(), **_NO_PRICE)
         ModelFile.objects.bulk_create(ModelFile(model=model, path=path, blob=blob) for path, blob in blobs.items())
     return model
 
@@ -80,7 +81,7 @@ def register_adapter(
     blobs = {_checked_path(path): _blob(sha256, owner, None) for path, sha256 in files.items()}
     shape = Described(trainable=base.trainable, parameters=base.parameters, needs=base.needs)
     with transaction.atomic():
-        fields = shape.fields() | {"base": base}
+        fields = shape.fields() | {"base": base} | _NO_PRICE
         model = _save(owner, name, ModelSource.LOCAL, visibility, engine=base.engine, **fields)
         ModelFile.objects.bulk_create(ModelFile(model=model, path=path, blob=blob) for path, blob in blobs.items())
     return model

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
 from django.db import DataError, InterfaceError, OperationalError
 from django.db.models import ProtectedError
 from django.http import Http404, HttpResponse
@@ -99,6 +99,9 @@ def as_hub_error(error: Exception) -> HubError | None:
     """Return the HubError that corresponds to `error`, or None for a bug."""
     if isinstance(error, HubError):
         return error
+    if isinstance(error, ObjectDoesNotExist):  # it was there when the request began
+        logger.warning("deleted meanwhile: %s", error)
+        return NotFound("this has just been deleted", hint="reload the list that it was in")
     if isinstance(error, Http404):
         return NotFound("nothing exists at this address")
     if isinstance(error, PermissionDenied):

@@ -30,7 +30,7 @@ from hub.core.errors import Conflict, Invalid, NotFound
 from hub.inference.models import Deployment
 from hub.inference.queries import deployment_of_model
 from hub.runs.models import Run
-from hub.runs.services import create_run, request_cancel
+from hub.runs.services import cancel_if_open, create_run
 from hub.runs.usage import note_tokens
 from hub.secrets.services import encrypt
 
@@ -100,7 +100,7 @@ def _load(*, model: Model, user: User, settings: Mapping[str, Any]) -> Deploymen
             row.base_url = row.encrypted_secret = row.loaded_as = ""
         row.save(update_fields=["run", "base_url", "encrypted_secret", "loaded_as", *settings])
     if old is not None and old != row.run:
-        _stop(old)
+        cancel_if_open(run=old)  # after the transaction that separated them
     return row
 
 
@@ -117,24 +117,14 @@ def _is_current(row: Deployment) -> bool:
     return row.loaded_as in {"", _name_of(_payload(row))}
 
 
-def _stop(run: Run) -> None:
-    """Cancel a run that no longer has a deployment.
-
-    Call it after the transaction that separated them, since transitions of a run lock its deployment after the run.
-    """
-    try:
-        request_cancel(run=run)
-    except Conflict as error:
-        if error.code != "run_final":
-            raise
-
-
 def delete_deployment(*, user: User, deployment: Deployment) -> None:
     """Stop serving a model. Raises NotAllowed."""
     require_role(user, deployment.model.owner, Role.MEMBER)
-    deployment.delete()
-    if deployment.run is not None:
-        _stop(deployment.run)
+    with transaction.atomic():
+        row = _locked().filter(pk=deployment.pk).first()  # a call may have started a run since it was read
+        deployment.delete()
+    if row is not None and row.run is not None:
+        cancel_if_open(run=row.run)
 
 
 def note_usage(*, deployment_id: UUID, prompt_tokens: int, completion_tokens: int, now: datetime) -> None:

@@ -1,4 +1,7 @@
-"""Archived environments are read-only: every write of an environment checks this first."""
+"""Archived environments are read-only: every change of one or of its versions checks this first.
+
+It can still be starred, and deleted as a whole.
+"""
 
 from __future__ import annotations
 

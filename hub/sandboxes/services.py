@@ -26,7 +26,7 @@ from hub.core.errors import Conflict, Invalid, NotFound
 from hub.core.ids import GivenId, find_by_id
 from hub.runs.box_hosts import check_hosts
 from hub.runs.models import Run
-from hub.runs.services import create_run, end_attempt, request_cancel
+from hub.runs.services import cancel_if_open, create_run, end_attempt
 from hub.sandboxes.addresses import clients_origin
 from hub.sandboxes.model_access import check_models, end_model_token, new_model_token
 from hub.sandboxes.models import Sandbox, SandboxLabel, SandboxPort
@@ -134,11 +134,7 @@ def _check_number(owner: Owner, wanted: int) -> None:
 def delete_sandbox(*, user: User, sandbox: Sandbox) -> None:
     """End it; one that has ended stays as it is. Raises NotAllowed."""
     require_role(user, sandbox.owner)
-    try:
-        request_cancel(run=sandbox.run)
-    except Conflict as error:
-        if error.code != "run_final":
-            raise
+    cancel_if_open(run=sandbox.run)
 
 
 def open_port(*, user: User, sandbox: Sandbox, request: PortRequest, now: datetime) -> SandboxPort:

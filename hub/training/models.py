@@ -28,6 +28,8 @@ class TrainingRun(models.Model):
     adapter_name = models.CharField(max_length=100)  # name of the adapters that it adds to the catalog
     model_name = models.CharField(max_length=255)  # as in the configuration
     model = models.ForeignKey(Model, null=True, blank=True, on_delete=models.PROTECT, related_name="training_runs")
+    # Of the model's files (and its base's) when the run was submitted; empty without a `model`.
+    model_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     repository = models.CharField(max_length=200, blank=True)  # in the Hugging Face cache, if there is no `model`
     revision = models.CharField(max_length=40, blank=True)
     parameters = models.BigIntegerField(null=True, blank=True)  # number of the model's parameters

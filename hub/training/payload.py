@@ -27,6 +27,7 @@ from hub.storage.queries import presign_get
 from hub.training.models import Checkpoint, TrainingRun, Use
 from hub.training.queries import newest_checkpoint
 from hub.training.services.creating import stored_config, tables
+from hub.training.services.policy_models import require_unchanged
 
 WEIGHTS = "weights/"  # the checkpoint's files that a warm start needs
 
@@ -79,7 +80,8 @@ def box_secrets(training_env: Iterable[str], config: TrainingConfig, table: Envi
 
 
 def policy_target(training: TrainingRun) -> PolicyTarget:
-    """Return where the worker gets the model."""
+    """Return where the worker gets the model. Raises Conflict if its files are no longer those of the submission."""
+    require_unchanged(training)
     model = training.model
     if model is None:
         return PolicyTarget(

@@ -177,6 +177,11 @@ def end_access(*, user: User, now: datetime) -> None:
     user.save(update_fields=["password"])
     ApiToken.objects.filter(user=user, revoked_at__isnull=True).update(revoked_at=now)
     Authenticator.objects.filter(user=user).delete()
+    _deny_devices(user)
+
+
+def _deny_devices(user: User) -> None:
+    """Take back what the user has approved and no device has used yet."""
     approved = DeviceLogin.objects.filter(user=user, decision=DeviceDecision.APPROVED)
     approved.update(decision=DeviceDecision.DENIED)
 
@@ -190,8 +195,7 @@ def disable_user(*, user: User, by: User) -> User:
         raise Conflict("you cannot disable yourself", code="own_account", hint="ask another administrator")
     with transaction.atomic():
         _set_active(user, active=False)
-        waiting = (DeviceDecision.PENDING, DeviceDecision.APPROVED)
-        DeviceLogin.objects.filter(user=user, decision__in=waiting).update(decision=DeviceDecision.DENIED)
+        _deny_devices(user)
     return user
 
 

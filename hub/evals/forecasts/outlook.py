@@ -74,8 +74,12 @@ def _read(text: str) -> float | None:
 
 
 def _seconds(evaluation: Evaluation, aggregate: Aggregate, found: Forecast) -> dict[int, float]:
+    """Return the time of a group by its size, at this evaluation's pace; empty if an earlier run or attempt has had a
+    part of the rollouts, since only the last one's time is known."""
     run = evaluation.run
     if run is None or run.started_at is None or run.finished_at is None or not aggregate.stored:
+        return {}
+    if run.attempt != 1 or run.led_here:
         return {}
     each = (run.finished_at - run.started_at).total_seconds() / aggregate.stored
     return {group.size: each * group.rollouts for group in found.groups if group.rollouts}

@@ -15,7 +15,7 @@ from hub.core.errors import Conflict
 from hub.evals.models import Evaluation
 from hub.evals.services.creating import count_evaluation, storable_settings
 from hub.evals.services.ranking import rank
-from hub.evals.services.watching import tell_watchers
+from hub.evals.services.watching import tell_watchers_on_commit
 from hub.registry.archived import require_not_archived
 from hub.registry.queries import get_environment, get_version_of, split_reference
 from hub.registry.services.environments import mark_cards
@@ -69,5 +69,5 @@ def finalize_push(*, user: User, evaluation: Evaluation, state: RunState = RunSt
         if ended:
             rank(evaluation)
             mark_cards(Evaluation.objects.filter(pk=evaluation.pk))
-            tell_watchers(evaluation)
+            tell_watchers_on_commit(evaluation)
     return evaluation

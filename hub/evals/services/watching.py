@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from django.db import transaction
 from django.db.models import Q
 from envhub.protocol.accounts.notices import NoticeKind, ScoreWatchRequest
 from envhub.protocol.accounts.webhooks import WebhookEvent, WebhookScore
 from envhub.protocol.runs import RunKind, RunState
 
-from hub.accounts.models import Role, User
-from hub.accounts.queries import has_role
+from hub.accounts.models import Membership, User
 from hub.core.database_json import storable_text
 from hub.core.errors import Invalid
 from hub.evals.models import Evaluation, ScoreWatch
@@ -40,12 +41,21 @@ def tell_of_run(run: Run) -> None:
     """`hub.runs.endings` listener: notify watchers when a hosted evaluation has succeeded."""
     if run.kind != RunKind.EVAL or run.parent_id is not None or run.state != RunState.SUCCEEDED:
         return
-    found = Evaluation.objects.select_related("owner", "environment__owner").filter(run=run).first()
+    found = Evaluation.objects.select_related("environment__owner").filter(run=run).first()
     if found is not None:
-        tell_watchers(found)
+        tell_watchers_on_commit(found)
 
 
-def tell_watchers(evaluation: Evaluation) -> None:
+def tell_watchers_on_commit(evaluation: Evaluation) -> None:
+    """Notify watchers when the evaluation's end is committed.
+
+    Later, in a transaction of its own, since it locks users, and the end of another run may have locked one of them.
+    """
+    transaction.on_commit(partial(_tell_watchers, evaluation))
+
+
+@transaction.atomic
+def _tell_watchers(evaluation: Evaluation) -> None:
     """Notify users who may see the evaluation and watch for such a score. Replays have no score of their own."""
     reward = Aggregate.model_validate(evaluation.aggregate).reward
     if reward is None or not reward.n or evaluation.config.get("replay"):
@@ -53,11 +63,11 @@ def tell_watchers(evaluation: Evaluation) -> None:
     mean = reward.summary("reward").mean
     beyond = Q(below__gt=mean) | Q(above__lt=mean)
     of_it = Q(environment=evaluation.environment_id, model_name__in=("", evaluation.model_name))
-    rows = ScoreWatch.objects.filter(of_it, beyond).select_related("user__owner").order_by("pk")[:MOST_TOLD]
-    watchers = {row.user_id: row for row in rows if _may_see(row.user, evaluation)}
+    rows = ScoreWatch.objects.filter(of_it, beyond, _may_see(evaluation)).select_related("user__owner")
+    watchers = {row.user_id: row for row in rows.order_by("pk")[:MOST_TOLD]}
     environment = evaluation.environment
     having = owners_with_webhooks(row.user.owner.pk for row in watchers.values())
-    for row in watchers.values():
+    for _, row in sorted(watchers.items()):  # in order, as `tell` locks them one by one
         side = f"below {row.below:g}" if row.below is not None and mean < row.below else f"above {row.above:g}"
         tell(
             users=[row.user_id],
@@ -79,8 +89,10 @@ def tell_watchers(evaluation: Evaluation) -> None:
         tell_webhooks_of(WebhookEvent.SCORE_CROSSED, owner_id=row.user.owner.pk, data=score)
 
 
-def _may_see(user: User, evaluation: Evaluation) -> bool:
-    if not user.is_active:
-        return False
-    public = evaluation.visibility == evaluation.environment.visibility == "public"
-    return public or has_role(user, evaluation.owner, Role.READER)
+def _may_see(evaluation: Evaluation) -> Q:
+    """Return a condition on watches: their users may see the evaluation."""
+    may = Q(user__is_active=True)
+    if not evaluation.visibility == evaluation.environment.visibility == "public":
+        members = Membership.objects.filter(owner=evaluation.owner_id)
+        may &= Q(user__in=members.values("user_id")) | Q(user__is_superuser=True)
+    return may

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -16,7 +17,7 @@ from hub.core.errors import Conflict
 from hub.registry.archived import require_not_archived
 from hub.registry.models import Again, Environment, Version
 from hub.runs.models import Run
-from hub.runs.services import create_run, request_cancel, start_now
+from hub.runs.services import cancel_if_open, create_run, start_now
 
 MINUTE = timedelta(minutes=1)
 SOONEST, LATEST = 15 * MINUTE, timedelta(days=1)
@@ -41,7 +42,7 @@ def start_build(*, version: Version, user: User, limited: bool = True) -> Run:
         state = VersionState.BUILDING.value
         update_version(version, build_run=run, check_run=None, state=state, failure=None, check_again=Again.NO)
         if checking is not None and not RunState(checking.state).is_final:
-            request_cancel(run=checking)
+            transaction.on_commit(partial(cancel_if_open, run=checking))
     return run
 
 
@@ -76,11 +77,14 @@ def rebuild_version(*, version: Version, user: User) -> Run:
 
 
 def cancel_builds(versions: QuerySet[Version]) -> None:
-    """Cancel the waiting and running builds and checks of these versions, which are about to be deleted."""
+    """Cancel the waiting and running builds and checks of these versions once they have been deleted.
+
+    Call it in the transaction that deletes them.
+    """
     final = [state.value for state in RunState if state.is_final]
     of_them = Q(pk__in=versions.values("build_run_id")) | Q(pk__in=versions.values("check_run_id"))
     for run in Run.objects.filter(of_them).exclude(state__in=final):
-        request_cancel(run=run)
+        transaction.on_commit(partial(cancel_if_open, run=run))
 
 
 def settle_build(version: Version, run: Run, new: RunState) -> None:

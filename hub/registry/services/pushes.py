@@ -166,7 +166,7 @@ def _environment_of(push: Push, request: PushRequest) -> Environment:
     environment, made = ensure_environment(owner=push.owner, name=push.name, visibility=visibility)
     if not made:
         require_not_archived(environment)
-        show_to(environment, request.visibility)
+        set_visibility(environment, request.visibility)
     return environment
 
 
@@ -184,16 +184,17 @@ def ensure_environment(*, owner: Owner, name: str, visibility: Visibility) -> tu
     return row, True
 
 
-def show_to(environment: Environment, wanted: Visibility | None) -> None:
-    """Apply the visibility and the message of a push to an existing environment, even if the content is unchanged."""
+def set_visibility(environment: Environment, wanted: Visibility | None) -> None:
+    """Apply the visibility of a push to an existing environment, even if the content is unchanged."""
     if wanted is not None and environment.visibility != wanted.value:
-        Environment.objects.filter(pk=environment.pk).update(visibility=wanted.value, card_stale=True)
+        changes = {"visibility": wanted.value, "updated_at": timezone.now(), "card_stale": True}
+        Environment.objects.filter(pk=environment.pk).update(**changes)
         environment.visibility = wanted.value
 
 
 def apply_to_published(version: Version, *, visibility: Visibility | None, message: str | None) -> None:
     """Apply a push whose content is already published: its visibility, and its message on what is new."""
-    show_to(version.environment, visibility)
+    set_visibility(version.environment, visibility)
     if (changes := storable_text((message or "").strip())) and version.changes != changes:
         update_version(version, changes=changes)
 

@@ -1,6 +1,6 @@
 """Writes of the runs app. Every change of state goes through hub.runs.transitions."""
 
-from hub.runs.services.cancelling import request_cancel
+from hub.runs.services.cancelling import cancel_if_open, request_cancel
 from hub.runs.services.clock_jumps import bring_back_times
 from hub.runs.services.creating import create_run, start_now
 from hub.runs.services.dispatching import receive_beat
@@ -15,6 +15,7 @@ __all__ = [
     "add_parts",
     "append_log",
     "bring_back_times",
+    "cancel_if_open",
     "cancel_overdue",
     "claim_run",
     "create_run",

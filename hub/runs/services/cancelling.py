@@ -31,6 +31,19 @@ def request_cancel(*, run: Run, now: datetime | None = None) -> Run:
     return cancelled
 
 
+def cancel_if_open(*, run: Run) -> None:
+    """Cancel a run, unless it has ended.
+
+    If the caller has locked what transitions of the run lock after it (its environment, its deployment), call it on
+    commit: a transition that waits for that lock holds the run.
+    """
+    try:
+        request_cancel(run=run)
+    except Conflict as error:
+        if error.code != "run_final":
+            raise
+
+
 def _request(run: Run, now: datetime) -> Run:
     for _ in range(3):  # it may be claimed, or returned to the queue, between reading and writing
         run = Run.objects.select_related("owner", "created_by", "worker").get(pk=run.pk)

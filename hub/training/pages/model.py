@@ -18,10 +18,10 @@ from envhub.protocol.runs import RunKind, RunState
 from envhub.protocol.training.command import evaluation_flags
 
 from hub.accounts.models import Role
-from hub.accounts.queries import Caller, has_role
+from hub.accounts.queries import Caller, has_role, inside_owners
 from hub.catalog.capacity import capacity_now
 from hub.catalog.models import Model
-from hub.catalog.queries import seen_from_inside, visible_models
+from hub.catalog.queries import visible_models
 from hub.catalog.wire import model_view
 from hub.core.errors import NotFound
 from hub.core.pages import page, show
@@ -81,7 +81,7 @@ def model_detail(request: HttpRequest, owner: str, name: str) -> HttpResponseBas
         "measured": measured(request.user, reference, base),
         "deployment": deployment_of(row) if row.source == ModelSource.LOCAL.value else None,
         "usage": usage_of(row, request.user),
-        "may_download": row.source == ModelSource.LOCAL.value and bool(seen_from_inside(request.user, [row])),
+        "may_download": row.source == ModelSource.LOCAL.value and bool(inside_owners(request.user, [row])),
     }
     context |= calls(str(settings.HUB.base_url).rstrip("/"), reference)
     return show(request, "training/model_detail.html", context)

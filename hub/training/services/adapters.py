@@ -17,7 +17,7 @@ from hub.storage.services import confirm_blob
 from hub.training.models import Adapter, TrainingRun
 from hub.training.services.checkpoints import checked_path
 from hub.training.services.lifecycle import locked
-from hub.training.services.policy_models import base_of
+from hub.training.services.policy_models import base_of, require_unchanged
 from hub.training.services.steps import Guard
 
 
@@ -57,6 +57,7 @@ def _register(training: TrainingRun, name: str, report: AdapterReport, files: Ma
         return register_local(
             owner=training.owner, name=name, engine=training.engine, files=files, visibility=visibility
         )
+    require_unchanged(training)
     base = base_of(training, system_owner())
     return register_adapter(owner=training.owner, name=name, base=base, files=files, visibility=visibility)
 

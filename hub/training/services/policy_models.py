@@ -12,9 +12,10 @@ from envhub.protocol.visibility import Visibility
 
 from hub.accounts.models import Owner, User
 from hub.catalog.contents import CONFIG, WEIGHTS, read_config, shape_of
-from hub.catalog.models import Model
+from hub.catalog.models import Model, ModelFile
 from hub.catalog.queries import visible_models
 from hub.catalog.services import register_local
+from hub.catalog.wire import fingerprint
 from hub.core.errors import Conflict, HubError, Invalid, NotFound
 from hub.data.models import RepositoryKind, Snapshot
 from hub.data.queries import files_below, find
@@ -39,6 +40,7 @@ class PolicyModel:
             "engine": self.engine,
             "parameters": self.parameters,
             "model": self.model,
+            "model_digest": digest_of(self.model) if self.model else "",
             "repository": self.repository,
             "revision": self.revision,
         }
@@ -73,6 +75,22 @@ def policy_shape(training: TrainingRun) -> ModelShape | None:
         return shape_of(training.model)
     snapshot = find(RepositoryKind.MODEL.value, training.repository, training.revision)
     return None if snapshot is None else shape_of_config(read_config(blob_of(snapshot=snapshot, path=CONFIG)))
+
+
+def digest_of(model: Model) -> str:
+    """Return what changes when somebody replaces the files of a model or of its base."""
+    rows = ModelFile.objects.filter(model__in=[model.pk, *([model.base_id] if model.base_id else [])])
+    return fingerprint({f"{of}/{path}": blob for of, path, blob in rows.values_list("model_id", "path", "blob_id")})
+
+
+def require_unchanged(training: TrainingRun) -> None:
+    """Raises Conflict (`model_changed`) if the model's files are not those with which the run was submitted."""
+    if training.model is not None and training.model_digest not in ("", digest_of(training.model)):
+        raise Conflict(
+            f"the files of {training.model_name} have been replaced since the run was submitted",
+            code="model_changed",
+            hint="start a new run; its own checkpoints stay, but they continue the files of before",
+        )
 
 
 def _of_repository(reference: str) -> PolicyModel:

@@ -20,6 +20,7 @@ from tests.factories.accounts import bearer, make_token, make_user
 from tests.factories.catalog import create_endpoint, endpoint_request
 from tests.factories.evals import create_hosted, make_config, make_record, start, store
 from tests.factories.registry import create_ready_version
+from tests.factories.training_runs import create_trainable
 
 pytestmark = pytest.mark.django_db
 USED, JUDGED = Usage(prompt_tokens=1_000_000, completion_tokens=100_000), Usage(prompt_tokens=200_000)
@@ -79,6 +80,12 @@ def test_a_price_stays_when_a_model_is_saved_without_one(alice: User) -> None:
     priced(alice, "paid", 2.0, 10.0)
     model = priced(alice, "paid", None, None)
     assert (model.input_price, model.output_price) == (2.0, 10.0)
+
+
+def test_files_that_replace_an_endpoint_have_no_price(alice: User) -> None:
+    priced(alice, "paid", 2.0, 10.0)
+    model = create_trainable(alice.owner, "paid")
+    assert (model.input_price, model.output_price) == (None, None)
 
 
 def test_one_price_without_the_other_is_refused(alice: User, client: Client) -> None:

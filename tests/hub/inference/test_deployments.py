@@ -126,7 +126,9 @@ def test_an_outside_endpoint_needs_no_deployment(user: User) -> None:
 
 def test_a_deleted_deployment_stops_its_run(model: Model, user: User) -> None:
     _, run = loaded(model, user)
-    delete_deployment(user=user, deployment=Deployment.objects.select_related("run", "model__owner").get())
+    deployment = Deployment.objects.select_related("run", "model__owner").get()
+    deployment.run = None  # as it was read, before a call loaded the model
+    delete_deployment(user=user, deployment=deployment)
     run.refresh_from_db()
     assert run.cancel_requested_at is not None
     with pytest.raises(Conflict, match="deleted"):

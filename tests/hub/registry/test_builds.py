@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.test import Client, TestCase
 from django.utils import timezone
 from envhub.protocol.runs import Failure, FailureKind, FinishRequest, RunState
 
@@ -292,7 +292,8 @@ def test_a_lock_is_asked_for_before_the_build(alice: User) -> None:
 
 def test_deleting_the_version_of_a_running_build_ends_it(alice: User) -> None:
     run, secret = hold(push_version(alice))
-    assert call(alice, "delete", "environments/alice/tiny-env").status_code == 204
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        assert call(alice, "delete", "environments/alice/tiny-env").status_code == 204
     assert call(secret, "post", f"runs/{run.pk}/build-report", good_report()).status_code == 404
     assert call(secret, "post", f"runs/{run.pk}/heartbeat", {}).json()["cancel"] is True
     assert not Environment.objects.exists()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import TestCase
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from envhub.protocol.data import DataFile, DataRequest
@@ -225,7 +226,8 @@ def test_a_version_without_a_lock_is_built_instead(waiting: Version) -> None:
 def test_a_build_ends_the_checks_of_the_lock_that_it_replaces(waiting: Version, alice: User) -> None:
     recheck_waiting(CAME)
     run, secret = hold(waiting)
-    rebuild_version(version=Version.objects.get(), user=alice)
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        rebuild_version(version=Version.objects.get(), user=alice)
     assert call(secret, "post", f"runs/{run.pk}/heartbeat", {}).json()["cancel"] is True
     assert say(run, secret, checks=PASSED).status_code == 404
     assert Version.objects.get().checks == waiting.checks

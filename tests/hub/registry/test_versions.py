@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import models
 from django.db.models import ProtectedError
+from django.test import TestCase
 
 from hub.accounts.models import User
 from hub.registry.models import Environment, Version
@@ -106,7 +107,8 @@ def test_a_download_is_a_redirect_to_the_bytes(alice: User) -> None:
 def test_deleting_a_version_frees_its_number_and_cancels_its_build(alice: User) -> None:
     push_version(alice)
     push_version(alice, version="0.2.0")
-    assert call(alice, "delete", f"{BASE}/0.2.0").status_code == 204
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        assert call(alice, "delete", f"{BASE}/0.2.0").status_code == 204
     assert latest() == "0.1.0"
     assert Run.objects.get(subject="alice/tiny-env@0.2.0").state == "cancelled"
     assert push_pair(alice, build_pair(version="0.2.0", files={"new.txt": "new"})).created

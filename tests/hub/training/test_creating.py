@@ -70,6 +70,14 @@ def test_the_worker_gets_model_lock_and_configuration(alice: User) -> None:
     assert (payload.config.max_steps, payload.resume, payload.reported_steps) == (3, None, 0)
 
 
+def test_a_model_whose_files_are_replaced_is_not_trained_on(alice: User) -> None:
+    training = submit(alice)
+    create_trainable(alice.owner)  # other files under the same name
+    with pytest.raises(Conflict, match="have been replaced") as caught:
+        payload_of(training)
+    assert caught.value.code == "model_changed"
+
+
 def test_an_environment_that_is_built_again_keeps_its_lock_for_a_run_that_waits(alice: User) -> None:
     training = submit(alice)
     Version.objects.update(state=VersionState.BUILDING.value)

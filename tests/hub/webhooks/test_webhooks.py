@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from django.db import transaction
-from django.test import Client
+from django.test import Client, TestCase
 from django.utils import timezone
 from envhub.protocol.accounts.notices import ScoreWatchRequest
 from envhub.protocol.accounts.webhooks import CHOICES, WebhookRequest
@@ -307,7 +307,8 @@ def test_a_note_and_a_score_that_is_watched_for_are_told_with_where_to_look(alic
     add_note(user=bob, of=target_of(evaluation), place=place, text="look")
     assert evaluation.run is not None
     evaluation.run.refresh_from_db()
-    end_attempt(run=evaluation.run, to=RunState.SUCCEEDED, now=timezone.now())
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        end_attempt(run=evaluation.run, to=RunState.SUCCEEDED, now=timezone.now())
     told = {(row.webhook.owner.slug, row.event): json.loads(row.body)["data"] for row in Delivery.objects.all()}
     assert set(told) == {
         *(("alice", event) for event in ("note.added", "score.crossed", "evaluation.finished")),

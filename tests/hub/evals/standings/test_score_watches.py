@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 import pytest
-from django.test import Client
+from django.test import Client, TestCase
 from django.utils import timezone
 from envhub.protocol.accounts.notices import ScoreWatchRequest
 from envhub.protocol.runs import RunState
@@ -28,12 +30,18 @@ def ada() -> User:
     return make_user("ada")
 
 
+def committed() -> AbstractContextManager[object]:
+    """At its end happens what waits for a commit."""
+    return TestCase.captureOnCommitCallbacks(execute=True)
+
+
 def ended(user: User, reward: float, **config: object) -> Evaluation:
     """An evaluation with that mean reward."""
     found = create_hosted(user, **config)
     start(found)
     store(found, make_records((reward,)))
-    end_attempt(run=Run.objects.get(pk=found.run_id), to=RunState.SUCCEEDED, now=timezone.now())
+    with committed():
+        end_attempt(run=Run.objects.get(pk=found.run_id), to=RunState.SUCCEEDED, now=timezone.now())
     return found
 
 
@@ -85,8 +93,9 @@ def test_results_that_are_pushed_are_told_of_too(ada: User) -> None:
     watch(ada, ada, below=0.5)
     pushed = create_pushed(ada, "ada/tiny-env")
     add_segment(evaluation=pushed, request=make_segment(make_records((0.0,))), trusted=False)
-    finalize_push(user=ada, evaluation=pushed)
-    finalize_push(user=ada, evaluation=pushed)
+    with committed():
+        finalize_push(user=ada, evaluation=pushed)
+        finalize_push(user=ada, evaluation=pushed)
     assert len(told(ada)) == 1
 
 
@@ -119,5 +128,6 @@ def test_a_member_who_left_is_told_no_longer(ada: User) -> None:
     membership.delete()
     start(evaluation)
     store(evaluation, make_records((1.0,)))
-    end_attempt(run=Run.objects.get(pk=evaluation.run_id), to=RunState.SUCCEEDED, now=timezone.now())
+    with committed():
+        end_attempt(run=Run.objects.get(pk=evaluation.run_id), to=RunState.SUCCEEDED, now=timezone.now())
     assert told(bob) == []
