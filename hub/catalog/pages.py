@@ -15,7 +15,7 @@ from envhub.protocol.visibility import Visibility
 
 from hub.accounts.chosen_owner import default_owner
 from hub.accounts.models import Role, User
-from hub.accounts.queries import Caller, get_owner, member_owners, owner_ids, require_role
+from hub.accounts.queries import Caller, get_owner, inside_owners, member_owners, owner_ids, require_role
 from hub.catalog.capacity import capacity_now
 from hub.catalog.queries import get_model, visible_models
 from hub.catalog.services import delete_model, probe_model, register_endpoint
@@ -55,11 +55,19 @@ def _listing(request: HttpRequest) -> dict[str, Any]:
         visible = visible.filter(owner_id__in=owner_ids(narrowed))
     rows, following = newest_first(visible, request)
     owners = member_owners(request.user, Role.MEMBER)[:100]
-    mine = {owner.pk for owner in owners}
+    mine, inside = {owner.pk for owner in owners}, inside_owners(request.user, rows)
     capacity = capacity_now(timezone.now())
     return {
         "section": "models",
-        "models": [(row, model_view(row, capacity, inside=row.owner_id in mine), row.owner_id in mine) for row in rows],
+        "models": [
+            (
+                row,
+                model_view(row, capacity, inside=row.owner_id in inside),
+                row.owner_id in mine,
+                row.owner_id in inside,
+            )
+            for row in rows
+        ],
         "next": following,
         "owner": narrowed,
         "owners": owners,

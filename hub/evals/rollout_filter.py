@@ -31,6 +31,12 @@ SORTS = (
 )
 
 
+def require_outcome(text: str) -> None:
+    """Raises Invalid unless a filter's outcome is empty or one of OUTCOMES."""
+    if text and text not in OUTCOMES:
+        raise Invalid(f"outcome is one of {', '.join(OUTCOMES)}", fields={"outcome": text[:100]})
+
+
 class RolloutFilter(BaseModel):
     """The filter form of the evaluation page, and what else narrows the list that a rollout is opened from.
 
@@ -79,8 +85,7 @@ class RolloutFilter(BaseModel):
 
     def check(self) -> None:
         """Raises Invalid for an unknown outcome or order."""
-        if self.outcome and self.outcome not in OUTCOMES:
-            raise Invalid(f"outcome is one of {', '.join(OUTCOMES)}", fields={"outcome": self.outcome[:100]})
+        require_outcome(self.outcome)
         if self.sort not in set(Sort):
             raise Invalid(f"sort is one of {', '.join(Sort)}", fields={"sort": self.sort[:100]})
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from hub.core.errors import Invalid
 from hub.core.pagination import whole_number
 from hub.evals.annotations import labelled
-from hub.evals.rollout_filter import OUTCOMES
+from hub.evals.rollout_filter import require_outcome
 from hub.training.annotation_targets import target_of_training
 from hub.training.models import Step, TrainingRollout, TrainingRun
 from hub.training.paging import page_after
@@ -52,8 +52,7 @@ class TrainingRolloutFilter(BaseModel):
 
     def check(self) -> None:
         """Raises Invalid for an unknown outcome or use."""
-        if self.outcome and self.outcome not in OUTCOMES:
-            raise Invalid(f"outcome is one of {', '.join(OUTCOMES)}", fields={"outcome": self.outcome[:100]})
+        require_outcome(self.outcome)
         if self.used and self.used not in dict(USED):
             raise Invalid("used must be yes or no", fields={"used": self.used})
 

@@ -60,29 +60,29 @@ def create_training(*, user: User, owner: Owner, request: TrainingRequest) -> Tr
     versions = check_grants(user=user, owner=owner, config=config, request=request)
     trainer = config.trainer
     policy = find_policy_model(user=user, owner=owner, config=config)
-    warm_start = _warm_start(user, config)
+    training = TrainingRun(
+        id=new_id(),
+        owner=owner,
+        name=storable_text(config.name),
+        model_name=config.model,
+        mode=trainer.mode.value,
+        warm_start=_warm_start(user, config),
+        state=RunState.QUEUED.value,
+        visibility=(request.visibility or Visibility.PRIVATE).value,
+        config=storable(config.model_dump(mode="json")),
+        toml=storable_text(request.toml),
+        encrypted_env=encrypt(json.dumps(request.env)) if request.env else "",
+        max_steps=config.max_steps,
+        created_by=user,
+        **policy.fields(),
+    )
+    place = place_of(training, config)
+    names = [reference_of(version) for use, _, _, version in versions if use is Use.TRAIN]
     with transaction.atomic():
         # So that concurrent runs of a sweep find free names one after another.
         Owner.objects.select_for_update(no_key=True).get(pk=owner.pk)
-        training = TrainingRun(
-            id=new_id(),
-            owner=owner,
-            name=storable_text(config.name),
-            adapter_name=_adapter_name(owner, config),
-            model_name=config.model,
-            mode=trainer.mode.value,
-            warm_start=warm_start,
-            state=RunState.QUEUED.value,
-            visibility=(request.visibility or Visibility.PRIVATE).value,
-            config=storable(config.model_dump(mode="json")),
-            toml=storable_text(request.toml),
-            encrypted_env=encrypt(json.dumps(request.env)) if request.env else "",
-            max_steps=config.max_steps,
-            created_by=user,
-            **policy.fields(),
-        )
-        names = [reference_of(version) for use, _, _, version in versions if use is Use.TRAIN]
-        training.run = queue_run(training, user, config, names)
+        training.adapter_name = _adapter_name(owner, config)
+        training.run = queue_run(training, user, config, names, place)
         training.save(force_insert=True)
         TrainingVersion.objects.bulk_create(
             TrainingVersion(training=training, use=use, position=place, label=table.label[:200], version=version)
@@ -134,12 +134,11 @@ def tables(config: TrainingConfig) -> Iterator[tuple[Use, int, EnvironmentTable]
         yield Use.EVAL, place, evaluated
 
 
-def queue_run(training: TrainingRun, user: User, config: TrainingConfig, environments: list[str]) -> Run:
-    """Create a run that works on the training run, linked to the run that it continues, if any.
-
-    Raises Invalid if the GPUs cannot be provided as requested.
-    """
-    queue, gpus = place_of(training, config)
+def queue_run(
+    training: TrainingRun, user: User, config: TrainingConfig, environments: list[str], place: tuple[str, GpuNeed]
+) -> Run:
+    """Create a run that works on the training run at its `place_of`, linked to the run that it continues, if any."""
+    queue, gpus = place
     name = f"{training.name}: " if training.name else ""
     return create_run(
         kind=RunKind.TRAIN,
@@ -164,7 +163,11 @@ def engine_for(user: User, training: TrainingRun, config: TrainingConfig) -> Eng
 
 
 def place_of(training: TrainingRun, config: TrainingConfig) -> tuple[str, GpuNeed]:
-    """Return the queue: `gpu`, with its needs, or `train`. Small models need no GPU, and use one only on request."""
+    """Return the queue: `gpu`, with its needs, or `train`. Small models need no GPU, and use one only on request.
+
+    Reads the model's files in the storage, so call it before anything is locked. Raises Invalid if the GPUs cannot be
+    provided as requested.
+    """
     wished = bool(config.trainer.train_gpus or config.trainer.engine_gpus)
     if not wished and is_small(training.parameters):
         hosts = config.trainer.hosts

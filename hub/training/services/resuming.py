@@ -17,7 +17,7 @@ from hub.secrets.services import decrypt
 from hub.training.models import Checkpoint, Step, TrainingRun, TrainingVersion, Use
 from hub.training.queries import checkpoints_of
 from hub.training.services.beginnings import discard_after
-from hub.training.services.creating import check_runnable, queue_run, stored_config, tables
+from hub.training.services.creating import check_runnable, place_of, queue_run, stored_config, tables
 from hub.training.services.lifecycle import let_go, locked, needing
 
 NOT_FINITE = "learner_not_finite"  # the code that workers.training.supervise.learner reports
@@ -30,6 +30,7 @@ def resume_training(*, user: User, training: TrainingRun, step: int | None = Non
     checkpoint of that step), Conflict, Invalid.
     """
     require_role(user, training.owner, Role.MEMBER)
+    place = place_of(training, stored_config(training))
     with transaction.atomic():
         row = locked(training)
         _check_ended(row, step)
@@ -38,7 +39,7 @@ def resume_training(*, user: User, training: TrainingRun, step: int | None = Non
         if step is not None:
             _go_back(row, step)
         names = [reference_of(item.version) for item in pinned if item.use == Use.TRAIN]
-        row.run = queue_run(row, user, stored_config(row), names)
+        row.run = queue_run(row, user, stored_config(row), names, place)
         row.state, row.finished_at = RunState.QUEUED.value, None
         row.save(update_fields=["run", "state", "finished_at"])
     return row
