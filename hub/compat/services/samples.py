@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -45,18 +45,33 @@ def add_samples(*, user: User, evaluation: Evaluation, samples: Sequence[Any]) -
     if not samples:
         return 0
     records, digest = _records(samples), results.canonical_hash(samples)
-    with transaction.atomic():
-        row = Evaluation.objects.select_for_update(of=("self",)).get(pk=evaluation.pk)
-        if SampleBatch.objects.filter(evaluation=row, digest=digest).exists():
-            return 0
-        if row.is_final:
-            hint = "without --eval a new one is made"
-            raise Conflict("this evaluation has ended: nothing can be added to it", code="evaluation_ended", hint=hint)
-        SampleBatch.objects.create(evaluation=row, digest=digest)
-        placed = _placed(row, records)
-        _expect(row, placed)
-        _store(row, placed)
-    return len(samples)
+    while not _is_stored(evaluation, digest):
+        placed = _placed(evaluation, records)
+        segments = list(_stored(evaluation, placed))  # before anything is locked, as it may take minutes
+        with transaction.atomic():
+            row = Evaluation.objects.select_for_update(of=("self",)).get(pk=evaluation.pk)
+            if _is_stored(row, digest) or list(map(_place, _placed(row, records))) != list(map(_place, placed)):
+                continue  # another batch came first: this one, or one that has taken these numbers
+            SampleBatch.objects.create(evaluation=row, digest=digest)
+            _expect(row, placed)
+            for segment in segments:
+                add_segment(evaluation=row, request=segment, trusted=True)
+        return len(samples)
+    return 0
+
+
+def _is_stored(evaluation: Evaluation, digest: str) -> bool:
+    """Return whether a batch is there. Raises Conflict if it is not and the evaluation has ended."""
+    if SampleBatch.objects.filter(evaluation=evaluation, digest=digest).exists():
+        return True
+    if evaluation.is_final:
+        hint = "without --eval a new one is made"
+        raise Conflict("this evaluation has ended: nothing can be added to it", code="evaluation_ended", hint=hint)
+    return False
+
+
+def _place(record: RolloutRecord) -> tuple[int, int, str]:
+    return record.example, record.rollout, record.example_hash
 
 
 def _records(samples: Sequence[Any]) -> list[RolloutRecord]:
@@ -132,7 +147,8 @@ def _expect(evaluation: Evaluation, records: Sequence[RolloutRecord]) -> None:
     evaluation.save(update_fields=["config", "planned"])
 
 
-def _store(evaluation: Evaluation, records: Sequence[RolloutRecord]) -> None:
+def _stored(evaluation: Evaluation, records: Sequence[RolloutRecord]) -> Iterator[SegmentRequest]:
+    """Store the rollouts as segments, which are yet to be added. Raises Invalid."""
     while records:
         these, content = fitting_segment(records)
         records = records[len(these) :]
@@ -143,10 +159,9 @@ def _store(evaluation: Evaluation, records: Sequence[RolloutRecord]) -> None:
             rows = index_rows(these, positions(content))
         except ValidationError as error:
             raise Invalid(f"a sample holds what cannot be stored: {error}"[:500], code="broken_sample") from error
-        request = SegmentRequest(
+        yield SegmentRequest(
             sha256=hashlib.sha256(content).hexdigest(),
             size=len(content),
             content=content if small else None,
             rows=rows,
         )
-        add_segment(evaluation=evaluation, request=request, trusted=True)
