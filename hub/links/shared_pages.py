@@ -248,7 +248,7 @@ def shared_training_picture(
 ) -> HttpResponseBase:
     """A picture of a turn of one of them."""
     row = get_training_rollout(shown_training(link), step, index)
-    return picture_of(open_record(row, read_training_record), number, picture, {})
+    return picture_of(request, open_record(row, read_training_record), number, picture, {})
 
 
 @_shared
@@ -294,7 +294,7 @@ def shared_picture(
 ) -> HttpResponseBase:
     """A picture of a turn of such a rollout."""
     row = get_rollout(_side(link, side, example, rollout), example, rollout)
-    return picture_of(open_record(row, read_record), number, index, {})
+    return picture_of(request, open_record(row, read_record), number, index, {})
 
 
 def _side(link: ShareLink, side: int, example: int, rollout: int) -> Evaluation:

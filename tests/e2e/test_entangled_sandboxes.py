@@ -27,7 +27,7 @@ def test_they_are_all_scored_in_the_end(tmp_path: Path) -> None:
             )
         )  # fmt: skip
         ended = stack.finished(view.id)
-        assert ended.state is RunState.SUCCEEDED, ended.failure
+        assert ended.state is RunState.SUCCEEDED, stack.log_tail()
         with stack.client() as hub:
             records = [hub.evaluations.rollout(view.id, example, rollout) for example in (0, 1) for rollout in (0, 1)]
         assert [record.reward for record in records] == [2.0] * 4, [record.failure for record in records]

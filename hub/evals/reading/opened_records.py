@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
-from envhub.protocol.evals.rollouts import RolloutRecord, TokenData
+from envhub.packaging.conversation import agents_of
+from envhub.protocol.evals.rollouts import RolloutRecord, TokenData, TurnAgent
 from pydantic import BaseModel
 
 from hub.evals.reading.transcript import Transcript, transcript
@@ -36,14 +37,22 @@ Row = TypeVar("Row", bound=StoredRow)
 
 @dataclass
 class OpenedRecord:
-    """A record that was read, and its transcript. Neither is ever changed."""
+    """A record that was read, and its transcripts. None is ever changed."""
 
     record: RolloutRecord
+    _transcripts: dict[str, Transcript] = field(default_factory=dict)
 
     @cached_property
-    def transcript(self) -> Transcript:
-        """The record's turns."""
-        return transcript(self.record)
+    def agents(self) -> Sequence[TurnAgent]:
+        """Its agents' parts, if there are several."""
+        return agents_of(self.record)
+
+    def transcript(self, agent: str = "") -> Transcript:
+        """Return the record's turns: those of an agent's part if there are several agents, by default the first's."""
+        part = next((one.id for one in self.agents if one.id == agent), self.agents[0].id if self.agents else "")
+        if part not in self._transcripts:
+            self._transcripts[part] = transcript(self.record, part)
+        return self._transcripts[part]
 
 
 class OpenedRecords:

@@ -155,4 +155,4 @@ def rollout_picture(
     found = get_evaluation(request.user, evaluation_id)
     headers = {"Cache-Control": "private, max-age=3600"}
     opened = open_record(get_rollout(found, example, rollout), read_record)
-    return picture_of(opened, number, index, headers)
+    return picture_of(request, opened, number, index, headers)

@@ -56,6 +56,7 @@ class ReaderQuery(BaseModel):
     call: int | None = _Number
     calls: int = Field(default=0, ge=0, lt=2**31)  # the first call that is listed
     q: str = Field(default="", max_length=200)
+    agent: str = Field(default="", max_length=64)  # whose part is read, if there are several
     view: str = ""  # one of VIEWS; empty: what this browser chose last
 
 
@@ -123,15 +124,27 @@ class RecordReader:
             answer.set_cookie(VIEW, self.view, max_age=REMEMBERED, httponly=True, samesite="Lax", secure=secure)
         return answer
 
+    @property
+    def agent(self) -> str:
+        """The id of the part that the address asks for; "" if there is no such part."""
+        return next((one.id for one in self.opened.agents if one.id == self.asked.agent), "")
+
     def context(self) -> dict[str, Any]:
         """Return the context that page and parts need. `here` keeps the list in every address; `kept` in a form."""
-        given = {**self.given, **({"view": self.view} if self.view else {})}
+        view = {"view": self.view} if self.view else {}
+        agent = {"agent": self.agent} if self.agent else {}
+        given = {**self.given, **view, **agent}
         return {
+            "agents": self.opened.agents,
+            "agent": self.agent or (self.opened.agents[0].id if self.opened.agents else ""),
+            "of_agent": f"?{urlencode(agent)}" if agent else "",
             "record": self.record,
             "target": clipped(target_text(self.record)),
             "rendered": (self.view or self.request.COOKIES.get(VIEW)) == RENDERED,
             "here": f"?{urlencode(given)}",
             "list_query": f"?{urlencode(self.given)}",
+            "views_query": f"?{urlencode({**self.given, **agent})}",
+            "agents_query": f"?{urlencode({**self.given, **view})}",
             "kept": given.items(),
             "shown": SHOWN,
             "cut": f":{SHOWN}",
@@ -148,7 +161,7 @@ class RecordReader:
             return render(self.request, "evals/_call.html", {"call": model_call(turn, Calls(record.turns))})
         if asked.turn is None and asked.start is None and asked.until is None:
             return None
-        whole = self.opened.transcript
+        whole = self.opened.transcript(self.asked.agent)
         if asked.turn is not None and asked.part:
             found = _tool_text(whole, asked.turn, asked.part)
             return render(self.request, "evals/_tool_code.html", context | {"part": found})
@@ -163,7 +176,7 @@ class RecordReader:
 
     def transcript(self) -> dict[str, Any]:
         """Return the context of `evals/_transcript.html`."""
-        asked, whole = self.asked, self.opened.transcript
+        asked, whole = self.asked, self.opened.transcript(self.asked.agent)
         start = 0 if asked.at is None else max(0, (whole.place_of(asked.at) or 0) - 2)
         return _window(whole, whole.window(start), ahead=True, behind=True) | {
             "by_message": calls_by_message(self.record, whole.messages),
@@ -221,12 +234,14 @@ def task_of(record: RolloutRecord) -> list[tuple[str, str]]:
     return texts_of({key: value for key, value in record.task.items() if key not in ("prompt", TARGET)})
 
 
-def picture_of(opened: OpenedRecord, number: int, index: int, headers: dict[str, str]) -> HttpResponse:
-    """Return one picture in a turn, with additional headers. Raises NotFound.
+def picture_of(
+    request: HttpRequest, opened: OpenedRecord, number: int, index: int, headers: dict[str, str]
+) -> HttpResponse:
+    """Return one picture in a turn of the part that the address names, with additional headers. Raises NotFound.
 
     Its content type is one of those in which browsers execute nothing.
     """
-    messages = opened.transcript.messages
+    messages = opened.transcript(request.GET.get("agent", "")).messages
     pictures = messages[number].pictures if number < len(messages) else ()
     if index >= len(pictures):
         raise NotFound("the picture does not exist")

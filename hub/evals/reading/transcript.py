@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice, pairwise
 
-from envhub.packaging.conversation import Message, ToolCall, conversation, results_of
+from envhub.packaging.conversation import Message, ToolCall, conversation, conversation_of, results_of
 from envhub.protocol.evals.rollouts import RolloutRecord
 
 from hub.evals.reading.tool_texts import ToolText, call_texts
@@ -229,9 +229,9 @@ def _found(number: int, message: Message, place: re.Match[str]) -> Found:
     return Found(number, message.role, text[max(0, start - AROUND) : start], text[start:end], text[end:][:AROUND])
 
 
-def transcript(record: RolloutRecord) -> Transcript:
-    """Build the transcript, folding each tool message into the call that it answers."""
-    messages = conversation(record)
+def transcript(record: RolloutRecord, agent: str = "") -> Transcript:
+    """Build the transcript, folding each tool message into the call that it answers. agent: the id of a part."""
+    messages = conversation_of(record, agent) if agent else conversation(record)
     results = results_of(messages)
     folded = {number for answers in results.values() for number in answers.values()}
     turns = [

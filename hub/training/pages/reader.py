@@ -165,4 +165,6 @@ def training_picture(
 ) -> HttpResponseBase:
     """Return a picture in a turn."""
     row = get_rollout(get_training(request.user, training_id), step, index)
-    return picture_of(open_record(row, read_record), number, picture, {"Cache-Control": "private, max-age=3600"})
+    return picture_of(
+        request, open_record(row, read_record), number, picture, {"Cache-Control": "private, max-age=3600"}
+    )

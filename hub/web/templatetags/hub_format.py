@@ -339,7 +339,7 @@ def coloured(text: str, language: str) -> SafeString:
 @register.filter
 def metric(value: float | None) -> str:
     """A metric or reward of any size, with at most four digits: "0.831", "12.5", "1.2e6"."""
-    return "–" if value is None else numbers.minus(f"{value:.4g}")
+    return "–" if value is None else numbers.minus(f"{value + 0.0:.4g}")  # no -0
 
 
 @register.filter

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from envhub.packaging.calls import Calls
 from envhub.protocol.base import Json, JsonObject
-from envhub.protocol.evals.rollouts import RolloutRecord, Turn
+from envhub.protocol.evals.rollouts import RolloutRecord, Turn, TurnAgent
 
 LONGEST = 100_000  # characters shown of one text
 MOST = 1000  # messages shown for one call
@@ -55,6 +55,21 @@ def conversation(record: RolloutRecord) -> list[Message]:
     """Return prompt and completion, or the last model call's messages if the record kept neither."""
     prompt, completion = openings(record)
     return [*_messages(prompt, "user", sampled=False), *_messages(completion, "assistant", sampled=True)]
+
+
+def agents_of(record: RolloutRecord) -> list[TurnAgent]:
+    """Return the parts of a rollout with several agents, in the order of their first calls; none if there is one."""
+    found = {turn.agent.id: turn.agent for turn in record.turns if turn.agent is not None}
+    return list(found.values()) if len(found) > 1 else []
+
+
+def conversation_of(record: RolloutRecord, agent: str) -> list[Message]:
+    """Return what an agent's last answered call sent and got; `agent` is the id of its part."""
+    turns = [turn for turn in record.turns if turn.agent is not None and turn.agent.id == agent and turn.status == 200]
+    if not turns:
+        return []
+    asked, answered = _asked(Calls(record.turns).request(turns[-1])), _answered(turns[-1])
+    return [*_messages(asked, "user", sampled=isinstance(asked, list)), *_messages(answered, "assistant", sampled=True)]
 
 
 def results_of(messages: Sequence[Message]) -> dict[int, dict[int, int]]:

@@ -39,7 +39,7 @@ def test_a_record_is_read_once_for_all_its_parts() -> None:
     first, again = kept.open(_Row(3), files), kept.open(_Row(3), files)
     assert files.read == [3]
     assert first is again
-    assert first.transcript is again.transcript
+    assert first.transcript() is again.transcript()
     assert first.record.example == 3
 
 

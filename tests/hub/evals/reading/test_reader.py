@@ -220,3 +220,28 @@ def test_the_next_failed_one_failed_or_scored_nothing(user: User, client: Client
         return link[1] if link else ""
 
     assert [following(place) for place in ("0/0", "0/1", "1/0", "1/1")] == ["0/1", "1/1", "1/1", ""]
+
+
+def call_of(name: str, reward: float, index: int) -> JsonObject:
+    """A call of one of several agents, with a picture in its question."""
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+    asked = {"role": "user", "content": [{"type": "text", "text": f"to {name}"}, picture]}
+    return {
+        "index": index, "protocol": "chat", "model": "m", "request": {"messages": [asked]},
+        "response": {"choices": [{"message": said(index)}]},
+        "agent": {"id": f"id-{name}", "name": name, "task": "t", "reward": reward},
+    }  # fmt: skip
+
+
+def test_each_agent_of_several_has_its_transcript(user: User, client: Client) -> None:
+    turns = [call_of("white", 1.0, 0), call_of("black", -1.0, 1)]
+    found = evaluation(user, make_record(prompt=None, completion=[said(9)], turns=turns, reward=0.0))
+    address = f"/evaluations/{found.pk}/rollouts/0/0"
+    first, second = (client.get(address, query).content.decode() for query in ({}, {"agent": "id-black"}))
+    assert ("to white" in first, "said 0." in first, "to black" in first.split("Model calls")[0]) == (True, True, False)
+    assert ("to black" in second, "said 1." in second) == (True, True)
+    assert re.search(r'agent=id-black"[^>]*>black <span class="muted num">−1.000</span>', first)
+    picture = re.search(r'src="([^"]*/pictures/0/0[^"]*)"', second)
+    assert picture is not None
+    assert client.get(picture.group(1).replace("&amp;", "&")).content == base64.b64decode(PNG)
+    assert numbers(client.get(address, {"agent": "nobody"}).content.decode()) == [0, 1]
