@@ -35,14 +35,14 @@ async def get_archive(request: web.Request) -> web.StreamResponse:
         return web.Response(headers=headers)
     folder, name = posixpath.split(path.rstrip("/") or "/")
     running = Running()
-    follower = running.output.follow(past=False)
     argv = ("tar", "-C", folder or "/", "-cf", "-", "--", name or ".")
-    await running.start(held, argv, env={}, cwd="/", stdin=False, terminal=None, recorded=False)
     response = web.StreamResponse(headers={**headers, "Content-Type": "application/x-tar"})
-    await response.prepare(request)
-    async for stream, data in follower:
-        if stream == "stdout":
-            await response.write(data)
+    with running.output.follow(past=False) as follower:
+        await running.start(held, argv, env={}, cwd="/", stdin=False, terminal=None, recorded=False)
+        await response.prepare(request)
+        async for stream, data in follower:
+            if stream == "stdout":
+                await response.write(data)
     await running.done.wait()
     if running.exit_code and request.transport is not None:  # the client must not take half an archive for a whole one
         request.transport.close()

@@ -92,24 +92,39 @@ async def test_a_client_that_reads_slowly_holds_its_command_back() -> None:
 
     written, process = Output(), Process()
     written.process = process  # type: ignore[assignment]
-    follower = written.follow(past=False)
-    for _ in range(6):
-        written.feed("stdout", bytes(output.BEHIND // 4))
-    assert process.held == [True]
-    written.end()
-    assert sum([len(data) async for _, data in follower]) == 6 * (output.BEHIND // 4)
-    assert process.held == [True, False]
+    with written.follow(past=False) as follower:
+        for _ in range(6):
+            written.feed("stdout", bytes(output.BEHIND // 4))
+        assert process.held == [True]
+        written.end()
+        assert sum([len(data) async for _, data in follower]) == 6 * (output.BEHIND // 4)
+        assert process.held == [True, False]
     for _ in range(8):
         written.feed("stdout", bytes(output.KEPT // 4))
     assert sum(len(data) for _, data in written.kept) <= output.KEPT
 
 
+async def test_a_client_that_leaves_while_it_is_sent_earlier_output_holds_nothing_back(
+    client: FakeClient, tmp_path: Path
+) -> None:
+    go_on, size = tmp_path / "go-on", 2 * output.BEHIND
+    write = f"head -c {size} /dev/zero"
+    made = await client.run("sh", "-c", f"{write}; until [ -e {go_on} ]; do sleep 0.05; done; {write}; exit 3")
+    logs = f"/containers/{made}/logs?stdout=1"
+    async with asyncio.timeout(60):
+        while len((await client.call("GET", logs))[1]) < size:
+            pass
+        async with client.http.get(f"http://engine/v1.43{logs}&follow=1"):
+            go_on.touch()
+        assert (await client.call("POST", f"/containers/{made}/wait"))[1] == {"StatusCode": 3}
+
+
 @pytest.mark.parametrize("streams", [("stdout",), ("stdout", "stderr")])
 async def test_single_bytes_of_output_count_for_what_they_take(streams: tuple[Stream, ...]) -> None:
     written = Output(keep=20_000)
-    follower = written.follow(past=False)
-    for number in range(10_000):
-        written.feed(streams[number % len(streams)], b"y")
+    with written.follow(past=False) as follower:
+        for number in range(10_000):
+            written.feed(streams[number % len(streams)], b"y")
     assert len(written.kept) * OVERHEAD <= written.kept.size <= 20_000
     assert follower.size == 10_000 + OVERHEAD * (3 if len(streams) == 1 else 10_000)
 
