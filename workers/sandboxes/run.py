@@ -83,6 +83,7 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, sessions: Sessio
     secret = secrets.token_urlsafe(32)
     async with AsyncExitStack() as stack:
         processes, ports, use = Processes(held), Ports(held), Use(held)
+        job.lease.spent_s = lambda: use.cpu_seconds
         await use.look()
         stack.push_async_callback(ports.close)
         stack.push_async_callback(processes.close)
