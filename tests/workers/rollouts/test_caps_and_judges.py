@@ -39,6 +39,27 @@ async def test_tokens_are_counted_against_their_cap(stub: PolicyEndpoint, open_b
         assert [(await box.post(CHAT, HELLO))[0] for _ in range(2)] == [200, 403]
 
 
+async def test_the_tokens_of_judges_are_counted_against_a_cap_of_the_run(
+    stub: PolicyEndpoint, open_box: OpenBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "JUDGE_CAPS", Caps(tokens=10))
+    async with (
+        quick_endpoint(stub.base_url) as judge,
+        open_box(Interceptor(Scripted(), judges={"*": judge})) as box,
+    ):
+        answers = [await box.post("/judge/v1/chat/completions", HELLO) for _ in range(2)]
+    assert [status for status, _ in answers] == [200, 403]
+    assert "this run's judging has used its 10 tokens" in answers[1][1]["error"]["message"]
+
+
+async def test_calls_beyond_a_rollouts_cap_leave_the_runs_calls_to_other_rollouts(open_box: OpenBox) -> None:
+    async with open_box(Interceptor(Scripted(), caps=Caps(calls=1), run_caps=Caps(calls=2))) as box:
+        for key in ("g.0", "g.1"):
+            box.interceptor.open(key, key=key)
+        paths = (CHAT, CHAT, CHAT, "/r/g.1/v1/chat/completions")
+        assert [(await box.post(path, HELLO))[0] for path in paths] == [200, 403, 403, 200]
+
+
 def spent(caps: Caps, *calls: tuple[int, int]) -> Meter:
     """After calls of (prompt, completion) tokens."""
     meter = Meter("this rollout", caps)

@@ -178,6 +178,7 @@ class Interceptor:
             owner.add_judge_turns(recorder)
         key = key if owner is not None else ""
         used, more = self._judge_usage.get(key, Usage()), total_usage(recorder.turns)
+        self._judging.spend(more, 0)
         self._judge_usage[key] = Usage(
             prompt_tokens=used.prompt_tokens + more.prompt_tokens,
             completion_tokens=used.completion_tokens + more.completion_tokens,
@@ -188,10 +189,10 @@ class Interceptor:
     ) -> web.StreamResponse:
         """Ask the upstream, record the turn and answer. Raises Refusal."""
         is_judge, asked = recorder.route == "judge", body
-        if not is_judge:
-            self._run.enter()
         number = recorder.calls
         async with recorder.call() as began, self._run.gate:
+            if not is_judge:
+                self._run.enter()  # not for a call beyond the rollout's caps, which it may repeat endlessly
             if not is_judge and protocol != "tokenize":
                 body = self._shape(recorder.name, number, body)
             with call_span(recorder, protocol, upstream.model, body) as traced:
