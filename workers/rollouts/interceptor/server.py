@@ -29,6 +29,8 @@ from workers.rollouts.interceptor.protocols import (
     PROTOCOLS,
     ask,
     asked_for_tokens,
+    parsed,
+    parsed_size,
     protocol_of,
     read_body,
     send,
@@ -43,6 +45,8 @@ ROLLOUT_HEADER = "X-Envhub-Rollout"  # set by the runner to the rollout that a j
 JUDGES_TOLD = 20
 FILES_TOLD = 20
 JUDGE_CAPS = Caps(calls=1_000_000, tokens=2_000_000_000, concurrency=64, bytes=2**62)
+# Apart from MEMORY, so that requests that wait here while they hold that never wait for each other.
+PARSED: web.AppKey[Memory] = web.AppKey("parsed", Memory)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 # (recorder's name, number of the call, request) -> the request to send
 Shape = Callable[[str, int, JsonObject], JsonObject]
@@ -118,7 +122,7 @@ class Interceptor:
 
     def _app(self, beside: Mapping[str, web.Application]) -> web.Application:
         app = web.Application(client_max_size=BODY_LIMIT)
-        app[MEMORY] = Memory()
+        app[MEMORY], app[PARSED] = Memory(), Memory()
         for prefix, handle in (("/r/{rollout}", self._policy_call), ("/judge", self._judge_call)):
             for path in PROTOCOLS:
                 app.router.add_post(prefix + path, handle)
@@ -261,9 +265,10 @@ class Interceptor:
 async def counted_body(request: web.Request) -> AsyncIterator[tuple[JsonObject, int]]:
     """Read a call's body once the box may hold that much, and count it until the call is answered. Raises Refusal."""
     async with request.app[MEMORY].hold(body_size(request, BODY_LIMIT)) as room:
-        body, size = await read_body(request)
-        room.shrink(size)
-        yield body, size
+        raw = await read_body(request)
+        room.shrink(len(raw))
+        async with request.app[PARSED].hold(parsed_size(raw)):
+            yield parsed(raw), len(raw)
 
 
 def estimated_size(answer: Answer) -> int:

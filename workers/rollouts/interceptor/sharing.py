@@ -28,7 +28,10 @@ class Sharing:
         self._fields: dict[str, tuple[Any, int]] = {}  # the latest values with their sizes
 
     def once(self, request: JsonObject) -> tuple[JsonObject, int]:
-        """Return the request with parts of earlier requests reused, and the number of bytes saved by it."""
+        """Return the request with parts of earlier requests reused, and the number of bytes saved by it.
+
+        That is less, also less than 0, by what the values of the rest take in memory beyond their text.
+        """
         shared, saved = dict(request), 0
         name = list_in(request)
         for field, value in request.items():
@@ -40,6 +43,7 @@ class Sharing:
                 saved += size
             else:
                 self._fields[field] = value, _size(value)
+                saved -= _overhead(value)
         if name:
             shared[name], more = self._items(name, request[name])
             saved += more
@@ -52,7 +56,23 @@ class Sharing:
         whole = [*best.items[:alike], *items[alike:]]
         sizes = [*best.sizes[:alike], *map(_size, items[alike:])]
         self._asked.appendleft(_Asked(field, whole, sizes))
-        return whole, sum(sizes[:alike])
+        return whole, sum(sizes[:alike]) - sum(map(_overhead, items[alike:]))
+
+
+def _overhead(value: object) -> int:
+    """Estimate the bytes that a parsed value takes beyond its text; numbers take little."""
+    total, left = 0, [value]
+    while left:
+        match left.pop():
+            case str():
+                total += 50
+            case list() as items:
+                total += 64
+                left += items
+            case dict() as fields:
+                total += 100 + 60 * len(fields)
+                left += fields.values()
+    return total
 
 
 def _size(value: object) -> int:
