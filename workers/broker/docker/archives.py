@@ -60,10 +60,12 @@ async def put_archive(request: web.Request) -> web.Response:
     )
     process = running.process
     assert process is not None
-    with suppress(SandboxError):  # tar has ended; its output says why
-        async for chunk in request.content.iter_any():
-            await process.write(chunk)
-        await process.close_input()
+    try:
+        with suppress(SandboxError):  # tar has ended; its output says why
+            async for chunk in request.content.iter_any():
+                await process.write(chunk)
+    finally:
+        await process.close_input()  # also for a client that leaves, or tar would wait for the rest for ever
     await running.done.wait()
     if running.exit_code:
         said = b"".join(data for _, data in running.output.kept).decode(errors="replace")[-500:]

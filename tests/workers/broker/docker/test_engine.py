@@ -162,6 +162,19 @@ async def test_files_go_in_and_out_as_archives(client: FakeClient, tmp_path: Pat
     assert refused.status == 400
 
 
+async def test_a_client_that_leaves_while_it_sends_an_archive_leaves_no_command_behind(client: FakeClient) -> None:
+    made = await client.run("sleep", "60")
+    (held,) = client.session.sandboxes.values()
+    _, writer = await asyncio.open_unix_connection(client.socket)
+    writer.write(f"PUT /containers/{made}/archive?path=/tmp HTTP/1.1\r\nHost: engine\r\n".encode())
+    writer.write(b"Content-Length: 10240\r\n\r\nhalf a header")
+    async with asyncio.timeout(20):
+        while len(held.processes) < 3:  # the container's, stat, tar
+            await asyncio.sleep(0.01)
+        writer.close()
+        assert (await held.processes[3].wait()).exit_code
+
+
 async def test_it_is_stopped_killed_and_started_again(client: FakeClient) -> None:
     made = await client.run("sleep", "60")
     assert (await client.call("DELETE", f"/containers/{made}"))[0] == 409
