@@ -10,6 +10,8 @@ from typing import Any
 from envhub.packaging.calls import LOOK_BACK, is_worth_sharing, list_in, most_in_common
 from envhub.protocol.base import JsonObject
 
+from workers.rollouts.json_memory import memory_of
+
 
 @dataclass(frozen=True)
 class _Asked:
@@ -42,8 +44,9 @@ class Sharing:
                 shared[field] = before
                 saved += size
             else:
-                self._fields[field] = value, _size(value)
-                saved -= _overhead(value)
+                size = _size(value)
+                self._fields[field] = value, size
+                saved -= max(0, memory_of(value) - size)
         if name:
             shared[name], more = self._items(name, request[name])
             saved += more
@@ -56,23 +59,8 @@ class Sharing:
         whole = [*best.items[:alike], *items[alike:]]
         sizes = [*best.sizes[:alike], *map(_size, items[alike:])]
         self._asked.appendleft(_Asked(field, whole, sizes))
-        return whole, sum(sizes[:alike]) - sum(map(_overhead, items[alike:]))
-
-
-def _overhead(value: object) -> int:
-    """Estimate the bytes that a parsed value takes beyond its text; numbers take little."""
-    total, left = 0, [value]
-    while left:
-        match left.pop():
-            case str():
-                total += 50
-            case list() as items:
-                total += 64
-                left += items
-            case dict() as fields:
-                total += 100 + 60 * len(fields)
-                left += fields.values()
-    return total
+        more = sum(map(memory_of, items[alike:])) - sum(sizes[alike:])
+        return whole, sum(sizes[:alike]) - max(0, more)
 
 
 def _size(value: object) -> int:
