@@ -10,7 +10,7 @@ from aiohttp import web
 from workers.broker.docker.containers import ENGINE, found
 from workers.broker.docker.hijack import hijack
 from workers.broker.docker.output import Follower, frame
-from workers.broker.docker.wishes import ExecRequest, StartRequest, argv_of, check_user
+from workers.broker.docker.wishes import ExecRequest, StartRequest, argv_of, check_user, variables
 from workers.broker.prime.bodies import read_json, whole
 from workers.broker.prime.refusals import Refusal
 
@@ -18,6 +18,7 @@ from workers.broker.prime.refusals import Refusal
 async def create(request: web.Request) -> web.Response:
     asked = await read_json(request, ExecRequest)
     check_user(asked.user)
+    variables(asked.env)  # refused here, because the start's answer begins before the command
     made = request.app[ENGINE].new_exec(found(request), asked)
     return web.json_response({"Id": made.id}, status=201)
 

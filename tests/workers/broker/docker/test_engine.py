@@ -83,6 +83,23 @@ async def test_a_command_begins_once_the_client_has_read_the_head(client: FakeCl
     assert began.exists()
 
 
+async def test_a_bad_variable_of_a_command_is_refused_before_it_is_started(client: FakeClient) -> None:
+    made = await client.run("sleep", "60")
+    status, told = await client.call("POST", f"/containers/{made}/exec", {"Cmd": ["true"], "Env": ["=x"]})
+    assert (status, "bad name" in told["message"]) == (422, True)
+
+
+async def test_a_fault_while_a_command_is_started_ends_the_connection(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*given: Any) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(engine.Engine, "start_exec", fail)
+    async with asyncio.timeout(20):
+        assert await client.exec(await client.run("sleep", "60"), "true") == (None, "", "")
+
+
 async def test_a_client_that_reads_slowly_holds_its_command_back() -> None:
     class Process:
         held: list[bool] = []
