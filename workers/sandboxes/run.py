@@ -15,7 +15,8 @@ from envhub.protocol.runs import FailureKind
 from envhub.protocol.sandboxes.sandboxes import Done, SandboxPayload, SandboxReport, SandboxState
 
 from workers.broker.interface import Command, Held, NotThere, State, TooMany, Wish
-from workers.broker.prime import PREFIX, Memory, gateway_routes, prime_routes
+from workers.broker.memory import Memory
+from workers.broker.prime import PREFIX, gateway_routes, prime_routes
 from workers.broker.use import Use
 from workers.images.interface import ImageLacking
 from workers.runs.errors import RunFailed

@@ -14,7 +14,7 @@ from yarl import URL
 
 from tests.fakes.policy_endpoint import PolicyEndpoint
 from tests.workers.rollouts.conftest import HELLO, Box, OpenBox, quick_endpoint
-from workers.broker.prime.memory import Memory
+from workers.broker.memory import Memory
 from workers.rollouts.interceptor import server
 from workers.rollouts.interceptor.data import DataSource
 from workers.rollouts.interceptor.protocols import PARSED_LIMIT, parsed_size

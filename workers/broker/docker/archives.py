@@ -17,7 +17,7 @@ from aiohttp import web
 from workers.broker.docker.containers import found
 from workers.broker.docker.running import Running
 from workers.broker.interface import Held
-from workers.broker.prime.refusals import Refusal
+from workers.broker.refusals import Refusal
 from workers.sandbox import SandboxError
 
 PATH_LIMIT = 4096

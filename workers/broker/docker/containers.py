@@ -12,14 +12,14 @@ from datetime import datetime
 from aiohttp import web
 from envhub.protocol.base import JsonObject
 
+from workers.broker.bodies import read_json, whole
 from workers.broker.docker.engine import STOP_S, Container, Engine, signal_number
 from workers.broker.docker.hijack import FRAMED, RAW, hijack
 from workers.broker.docker.output import Follower, frame
 from workers.broker.docker.wishes import CreateRequest, argv_of
+from workers.broker.interface import ROLLOUT_HEADER
 from workers.broker.pieces import Piece
-from workers.broker.prime.bodies import read_json, whole
-from workers.broker.prime.refusals import Refusal
-from workers.broker.prime.service import ROLLOUT_HEADER
+from workers.broker.refusals import Refusal
 
 ENGINE: web.AppKey[Engine] = web.AppKey("engine", Engine)
 NEVER = "0001-01-01T00:00:00Z"

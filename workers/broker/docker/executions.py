@@ -7,12 +7,12 @@ from functools import partial
 
 from aiohttp import web
 
+from workers.broker.bodies import read_json, whole
 from workers.broker.docker.containers import ENGINE, found
 from workers.broker.docker.hijack import hijack
 from workers.broker.docker.output import Follower, frame
 from workers.broker.docker.wishes import ExecRequest, StartRequest, argv_of, check_user, variables
-from workers.broker.prime.bodies import read_json, whole
-from workers.broker.prime.refusals import Refusal
+from workers.broker.refusals import Refusal
 
 
 async def create(request: web.Request) -> web.Response:

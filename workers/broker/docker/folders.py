@@ -26,7 +26,7 @@ from envhub.protocol.base import JsonObject
 from workers.broker.docker.output import Output
 from workers.broker.home import Home
 from workers.broker.interface import Held, Process
-from workers.broker.prime.refusals import Refusal
+from workers.broker.refusals import Refusal
 from workers.sandbox import SandboxError
 
 MIB = 1024 * 1024

@@ -8,10 +8,10 @@ import signal
 from collections.abc import AsyncGenerator, Sequence
 
 from workers.broker.interface import Held, Process, Stream
+from workers.broker.memory import Memory
 from workers.broker.pieces import Pieces
 from workers.broker.prime import messages
 from workers.broker.prime.connect import RpcError
-from workers.broker.prime.memory import Memory
 from workers.broker.prime.messages import StartRequest
 from workers.sandbox import BoxGone, ExecResult, FileRefused, SandboxError
 

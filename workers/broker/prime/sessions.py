@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from aiohttp import web
 
 from workers.broker.interface import Held
+from workers.broker.memory import MEMORY, Memory
 from workers.broker.prime import messages
 from workers.broker.prime.commands import checked_argv
 from workers.broker.prime.connect import (
@@ -28,7 +29,6 @@ from workers.broker.prime.connect import (
     unary_error,
 )
 from workers.broker.prime.live import LiveProcess
-from workers.broker.prime.memory import MEMORY, Memory
 from workers.broker.prime.messages import Selector, StartRequest
 from workers.broker.prime.refusals import refusal_of
 from workers.broker.prime.service import SERVICE, Begun, Service

@@ -19,7 +19,8 @@ from envhub.protocol.base import JsonObject
 from envhub.protocol.evals.replays import StoredCall
 from envhub.protocol.evals.rollouts import TurnAgent, Usage
 
-from workers.broker.prime.memory import MEMORY, Memory, body_size
+from workers.broker.interface import ROLLOUT_HEADER
+from workers.broker.memory import MEMORY, Memory, body_size
 from workers.rollouts.agent_parts import agent_of
 from workers.rollouts.interceptor.answers import Answer, Upstream, UpstreamFailed, without_added
 from workers.rollouts.interceptor.call_spans import call_span, tell_call
@@ -41,7 +42,6 @@ from workers.rollouts.interceptor.replaying import Replaying
 
 logger = logging.getLogger(__name__)
 ANY_JUDGE = "*"  # the name under which a run maps all judges that it does not name
-ROLLOUT_HEADER = "X-Envhub-Rollout"  # set by the runner to the rollout that a judge is asked for
 JUDGES_TOLD = 20
 FILES_TOLD = 20
 JUDGE_CAPS = Caps(calls=1_000_000, tokens=2_000_000_000, concurrency=64, bytes=2**62)
