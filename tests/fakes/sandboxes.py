@@ -28,6 +28,8 @@ class FakeProcess:
         self.pid = pid
         self._process = process
         self._on_output = on_output
+        self._flowing = asyncio.Event()
+        self._flowing.set()
         self._ended = asyncio.create_task(self._follow(stdin))
 
     async def _follow(self, stdin: bytes) -> ExecResult:
@@ -36,6 +38,7 @@ class FakeProcess:
 
         async def drain(name: str, stream: asyncio.StreamReader) -> None:
             while data := await stream.read(65536):
+                await self._flowing.wait()
                 kept[name].append(data)
                 if self._on_output is not None:
                     self._on_output(name, data)  # type: ignore[arg-type]
@@ -47,6 +50,7 @@ class FakeProcess:
         assert process.stderr is not None
         drains = [asyncio.create_task(drain(*it)) for it in (("stdout", process.stdout), ("stderr", process.stderr))]
         code = await process.wait()
+        await self._flowing.wait()
         await asyncio.wait(drains, timeout=0.2)  # what it left in the background may hold them
         for task in drains:
             task.cancel()
@@ -74,6 +78,12 @@ class FakeProcess:
 
     async def resize(self, rows: int, columns: int) -> None:
         """It has no terminal."""
+
+    def hold_output(self, held: bool) -> None:
+        if held:
+            self._flowing.clear()
+        else:
+            self._flowing.set()
 
 
 class FakeHeld:

@@ -18,6 +18,7 @@ from workers.sandbox import ExecResult, SandboxError, Stats
 
 Stream = Literal["stdout", "stderr"]
 OnOutput = Callable[[Stream, bytes], None]
+ROLLOUT_HEADER = "X-Envhub-Rollout"  # set by the runner: the rollout that a request of the box belongs to
 
 
 class State(StrEnum):

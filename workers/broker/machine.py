@@ -38,7 +38,7 @@ class Machine:
         self._logged = 0
         self._processes: dict[int, Started] = {}
         self._pids = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._main: asyncio.Task[None] | None = None  # follows the command that runs for the sandbox's whole life
         self.life = Life(host, wish, rollout, self._born)
 
     @property
@@ -231,9 +231,8 @@ class Machine:
         async def follow() -> None:
             self.exit_code = (await job.wait()).exit_code
 
-        task = asyncio.create_task(follow())
-        self._tasks.add(task)  # keep a reference, or the task may be garbage-collected
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._main = asyncio.create_task(follow())
+        self._main.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def _append(self, data: bytes) -> None:
         self._log.append(data)

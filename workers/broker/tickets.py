@@ -140,7 +140,8 @@ class Tickets:
         lacking = f"others of its run to end: {limit}" if limit else self._lacking(first, living, mark, marks)
         if not lacking:
             marks.forget(mark, self._wanting / first.name)
-            self._asking.pop(first).grant(self._ticket(first))
+            ticket = self._ticket(first)  # may fail; then those that ask hear of it, this one too
+            self._asking.pop(first).grant(ticket)
             return True
         for slip, asking in self._asking.items():
             asking.on_wait(lacking if slip is first else "others of its run, which came first")

@@ -34,6 +34,11 @@ class Use:
         )
 
     @property
+    def cpu_seconds(self) -> float:
+        """CPU time since the sandbox began, as last measured."""
+        return 0.0 if self._before is None else self._before[0]
+
+    @property
     def note(self) -> str:
         """CPU use as text for the run's progress; "" while unknown."""
         return "" if self.now.cpus is None else f"{self.now.cpus:.2f} CPUs"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import envhub
@@ -31,7 +31,6 @@ def environment_box(
     network: Network = "gateway",
     allow: Sequence[str] = (),
     outside: Outside | None = None,
-    secrets: Mapping[str, str] | None = None,
     lifetime_s: float | None = None,
 ) -> BoxSpec:
     """Specify a box for `venv`, which was made for Python `python`, such as "3.11".
@@ -48,7 +47,7 @@ def environment_box(
         binds=tuple(binds),
         sockets=sockets,
         network="allow-list" if allow else network,
-        allow=tuple(destination(entry) for entry in allow),
+        allow=tuple(map(Destination.of, allow)),
         outside=outside,
         limits=Limits(
             memory_bytes=settings.box_memory_mb * 1024**2,
@@ -57,13 +56,8 @@ def environment_box(
             open_files=OPEN_FILES,
             lifetime_seconds=lifetime_s or settings.run_limit_s,
         ),
-        env={**({"PLAYWRIGHT_BROWSERS_PATH": str(BROWSERS)} if BROWSERS.is_dir() else {}), **(secrets or {})},
+        env={"PLAYWRIGHT_BROWSERS_PATH": str(BROWSERS)} if BROWSERS.is_dir() else {},
     )
-
-
-def destination(text: str) -> Destination:
-    """Parse "host:port"; the default port is 443. Raises ValueError."""
-    return Destination.of(text)
 
 
 def model_variables(gateway_url: str) -> dict[str, str]:

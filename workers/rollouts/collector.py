@@ -18,8 +18,11 @@ from envhub.packaging.segments import SEGMENT_ROLLOUTS, fitting_segment, positio
 from envhub.protocol.evals.evaluations import INLINE_BYTES, SegmentReply, SegmentRequest
 from envhub.protocol.evals.rollouts import RolloutRecord
 
+from workers.rollouts.json_memory import memory_of
+
 SEGMENT_SECONDS = 2.0
-WAITING_LIMIT = 2 * SEGMENT_ROLLOUTS  # at this number `add` waits, so that an unreachable hub does not fill our memory
+# `add` waits at this number of rollouts or bytes, so that an unreachable hub does not fill our memory
+WAITING_LIMIT, WAITING_BYTES = 2 * SEGMENT_ROLLOUTS, 256 * 1024**2
 Upload = Callable[[bytes], Awaitable[str]]
 Post = Callable[[SegmentRequest], Awaitable[SegmentReply]]
 
@@ -33,6 +36,7 @@ class Collector:
         self._post = post
         self._seconds = seconds
         self._waiting: list[RolloutRecord] = []
+        self._sizes: list[int] = []  # of those that wait
         self._full, self._sent = asyncio.Event(), asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -66,10 +70,15 @@ class Collector:
         if self._task.done():
             self._task.result()
         self._waiting.extend(records)
-        if len(self._waiting) >= SEGMENT_ROLLOUTS:
-            self._full.set()
-        if len(self._waiting) >= WAITING_LIMIT:
+        self._sizes.extend(map(size_of, records))
+        if self._is_crowded:
             self._room.clear()
+        if self._is_crowded or len(self._waiting) >= SEGMENT_ROLLOUTS:
+            self._full.set()
+
+    @property
+    def _is_crowded(self) -> bool:
+        return len(self._waiting) >= WAITING_LIMIT or sum(self._sizes) >= WAITING_BYTES
 
     async def flush(self) -> None:
         """Wait until the hub has everything added so far. Raises the error that sending raised."""
@@ -112,8 +121,17 @@ class Collector:
                     total_rollouts=self.total,
                 )
             )
-        del self._waiting[: len(batch)]
+        del self._waiting[: len(batch)], self._sizes[: len(batch)]
         self._sent.set()
-        if len(self._waiting) < WAITING_LIMIT:
+        if not self._is_crowded:
             self._room.set()
         return len(batch) < len(ready)
+
+
+def size_of(record: RolloutRecord) -> int:
+    """Return about how many bytes a rollout takes in memory."""
+    own = (record.task, record.prompt, record.completion, record.extras, record.library)
+    calls = ((turn.request, turn.response, turn.error) for turn in record.turns)
+    tokens = (turn.tokens for turn in record.turns if turn.tokens is not None)
+    numbers = sum(len(one.prompt_ids) + 2 * len(one.completion_ids) for one in tokens)
+    return 8 * numbers + sum(memory_of(value) for values in (own, *calls) for value in values)

@@ -14,10 +14,9 @@ from pathlib import Path
 from workers.broker.relay import relay
 from workers.images.dockerfile.builder import Bench
 from workers.images.dockerfile.kept_layers import KeptLayers
-from workers.rollouts.boxes import destination
 from workers.rollouts.outside.server import OutsideServer
 from workers.rollouts.package_stores import INSTALLERS, PackageStores
-from workers.sandbox import Box, BoxSpec, Facts, Limits, backend, socket_folder
+from workers.sandbox import Box, BoxSpec, Destination, Facts, Limits, backend, socket_folder
 from workers.settings import WorkerEnvironment
 
 MIB = 1024 * 1024
@@ -51,7 +50,7 @@ class BuildBoxes:
                         keeps_changes=True,
                         sockets=folder,
                         network="allow-list" if self.allow else "gateway",
-                        allow=tuple(map(destination, self.allow)),
+                        allow=tuple(map(Destination.of, self.allow)),
                         outside=outside,
                         limits=self._limits(sandbox.facts),
                         env={**INSTALLERS, "DEBIAN_FRONTEND": "noninteractive", **variables},

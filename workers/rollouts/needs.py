@@ -61,16 +61,25 @@ def files(lacking: Iterable[tuple[str, str]]) -> tuple[Need, ...]:
 
 
 def _of_git(url: str) -> Need | None:
-    return Need(kind=NeedKind.CLONE_HOST, name=host_of(url)) if _CLONED.fullmatch(url) else None
+    return Need(kind=NeedKind.CLONE_HOST, name=host_of(url)) if _CLONED.fullmatch(url) and _place(url) else None
 
 
 def hosts(lacking: Iterable[tuple[str, str]], message: str) -> tuple[Need, ...]:
     """Return needs for hosts of unanswered requests, if the failure only tells that a program ended."""
     if not tells_of_a_program(message):
         return ()
-    parts = (urlsplit(url) for _, url in lacking)
-    places = dict.fromkeys(f"{one.hostname}:{one.port or _PORTS.get(one.scheme, 443)}" for one in parts if one.hostname)
-    return tuple(Need(kind=NeedKind.HOST, name=place) for place in places)
+    places = dict.fromkeys(_place(url) for _, url in lacking)
+    return tuple(Need(kind=NeedKind.HOST, name=place) for place in places if place)
+
+
+def _place(url: str) -> str:
+    """Return the host and port of a URL; "" if it names none, because a box may ask for anything."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS.get(parts.scheme, 443)
+    except ValueError:
+        return ""
+    return f"{parts.hostname}:{port}" if parts.hostname else ""
 
 
 def tells_of_a_program(message: str) -> bool:

@@ -40,7 +40,6 @@ from workers.images.dockerfile.task_folders import TaskFolder, task_folders
 from workers.images.interface import Images
 from workers.images.lasting import lasting
 from workers.images.sources import RunImages
-from workers.rollouts.boxes import destination
 from workers.rollouts.image_builds import BuildBoxes
 from workers.rollouts.interceptor.data import open_data
 from workers.rollouts.live_sandboxes import tell_of_sandboxes
@@ -50,7 +49,7 @@ from workers.rollouts.outside.server import OutsideServer
 from workers.rollouts.package_stores import GATEWAY, SANDBOX_INSTALLERS, PackageStores, open_stores
 from workers.runs.execution import Job
 from workers.runs.hub import RunClient
-from workers.sandbox import Network, Sandbox, socket_folder
+from workers.sandbox import Destination, Network, Sandbox, socket_folder
 from workers.settings import WorkerEnvironment
 from workers.venvs.assembly import base_of
 
@@ -102,7 +101,7 @@ class RunSandboxes:
                     yield Around(
                         sockets=folder,
                         network="allow-list" if allow else "gateway",
-                        allow=set(map(destination, allow)),
+                        allow=set(map(Destination.of, allow)),
                         outside=answers,
                         env={**SANDBOX_INSTALLERS, **models},
                     )
@@ -136,7 +135,7 @@ class RunSandboxes:
         async def around(wish: Wish, rollout: str) -> AsyncIterator[Around]:
             with socket_folder(self.stores.sockets) as folder:
                 async with relay(folder / "gateway.sock", own):
-                    allow = set(map(destination, granted(self.allow, wish.allow_hosts)))
+                    allow = set(map(Destination.of, granted(self.allow, wish.allow_hosts)))
                     network: Network = "allow-list" if allow else "gateway"
                     yield Around(sockets=folder, network=network, allow=allow, outside=answers, env=env)
 

@@ -22,7 +22,6 @@ from workers.runs.disk_full import DISK_FULL, is_disk_full
 from workers.runs.errors import LeaseLost, RunFailed
 from workers.runs.hub import HubClient, RunClient
 from workers.runs.lease import Lease, hold
-from workers.runs.processors import Processors
 from workers.runs.spans import run_span, tell_end
 from workers.settings import WorkerEnvironment
 
@@ -70,17 +69,17 @@ async def execute(
     hurry: asyncio.Event | None = None,
     beat_s: float | None = None,
     asked_ns: int | None = None,
-    boxes_s: Callable[[], float] = lambda: 0.0,
+    spent_s: Callable[[], float] | None = None,
 ) -> FinishRequest | None:
     """Run `body` for a claimed run and report its end. Return the report, or None if the lease was lost.
 
     stop: return the run to the queue. hurry: send a heartbeat now, whose reply may be a cancel. beat_s: seconds
-    between heartbeats, if not as in the settings. asked_ns: when the run was requested, for its trace. boxes_s:
-    returns the CPU seconds that this process's boxes have used so far.
+    between heartbeats, if not as in the settings. asked_ns: when the run was requested, for its trace. spent_s:
+    returns the CPU seconds of this attempt so far; without it, the body sets `lease.spent_s` if it knows them.
     """
     beat_s = beat_s or settings.heartbeat_seconds
     with run_span(claim, asked_ns=asked_ns) as whole:
-        finish = await _executed(hub, claim, body, settings, stop, gpus, hurry, beat_s, boxes_s)
+        finish = await _executed(hub, claim, body, settings, stop, gpus, hurry, beat_s, spent_s)
         tell_end(whole, finish)
     return finish
 
@@ -94,18 +93,18 @@ async def _executed(
     gpus: tuple[Gpu, ...],
     hurry: asyncio.Event | None,
     beat_s: float,
-    boxes_s: Callable[[], float],
+    spent_s: Callable[[], float] | None,
 ) -> FinishRequest | None:
     run = hub.run(claim)
     artifacts = Artifacts(run, settings.folder("blobs"), cache_bytes=settings.cache_mb * 1024**2)
     log_limit = settings.log_limit_mb * 1024**2
     finish: FinishRequest | None
-    spent_s = Processors(boxes_s).seconds
     async with hold(run, claim, heartbeat_seconds=beat_s, log_limit=log_limit, hurry=hurry, spent_s=spent_s) as lease:
         finish = await outcome_of(Job(claim, run, lease, artifacts, settings, gpus), body, stop)
     if finish is None:
         return None
-    finish = finish.model_copy(update={"cpu_seconds": spent_s(), "extra_gpu_seconds": lease.extra_gpus.seconds()})
+    used = {"cpu_seconds": lease.cpu_seconds() or 0.0, "extra_gpu_seconds": lease.extra_gpus.seconds()}
+    finish = finish.model_copy(update=used)
     try:
         await run.finish(finish)
     except LeaseLost as error:

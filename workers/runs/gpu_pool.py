@@ -21,7 +21,7 @@ class GpuPool:
         self.known: tuple[Gpu, ...] = ()
         self.use: tuple[GpuUse, ...] = ()  # when last seen
         self._wanted = wanted
-        self._now: dict[int, Gpu] = {}  # state when last seen free; empty if the tool does not answer
+        self._now: dict[int, Gpu] = {}  # state when last seen free; only those held if the tool does not answer
         self._held: set[int] = set()
 
     @property
@@ -48,11 +48,15 @@ class GpuPool:
         self._held.difference_update(gpu.index for gpu in gpus)
 
     async def look(self) -> bool:
-        """Ask the driver; return whether the set of GPUs has changed. A driver that does not answer changes nothing."""
+        """Ask the driver; return whether the set of GPUs has changed.
+
+        While a driver does not answer, those that nobody holds are not lent.
+        """
         gpus, self.use = await see_gpus(self._wanted)
         seen = {gpu.index: gpu for gpu in gpus}
         # A held GPU shows its run's use of memory, so keep the figures from before; they apply again later.
-        self._now = {index: self._now.get(index, gpu) if index in self._held else gpu for index, gpu in seen.items()}
+        held = {index: gpu for index, gpu in self._now.items() if index in self._held}
+        self._now = {index: held.get(index, gpu) for index, gpu in seen.items()} if seen else held
         if not seen or {gpu.uuid for gpu in seen.values()} == {gpu.uuid for gpu in self.known}:
             return False
         self.known = tuple(seen.values())

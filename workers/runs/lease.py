@@ -35,10 +35,10 @@ class Lease:
         self.engine_gpus = 0  # of the host's engine that the body uses, told with the next heartbeat
         self.extra_gpus = GpuMeter()  # of engines that the body has beyond the run's placement
         self.engines: Callable[[], EngineCounts] | None = None  # of a training run, told with its progress
+        self.spent_s = spent_s  # CPU seconds of this attempt so far, if anybody counts them
         self.farewell_s = 0.0  # extra seconds that a cancelled body may take to end, to save its state
         self._run = run
         self._stream = stream
-        self._spent_s = spent_s
         self._progress: Progress | None = None
         self._sent: Progress | None = None
         self._pace = Pace(time.monotonic)
@@ -60,15 +60,18 @@ class Lease:
         left_s = self._pace.left_s(done, total, unit)
         self._progress = Progress(done=done, total=total, unit=unit, note=note, left_s=left_s)
 
+    def cpu_seconds(self) -> float | None:
+        """Return the CPU seconds of this attempt so far, or None if nobody counts them."""
+        return None if self.spent_s is None else self.spent_s()
+
     async def beat(self) -> HeartbeatReply:
         """Send one heartbeat. Raises LeaseLost and connection errors."""
         progress = told = self._progress
         if told is not None and self.engines is not None:
             told = told.model_copy(update={"engines": self.engines()})
-        spent_s = None if self._spent_s is None else self._spent_s()
         extra = ExtraGpus(held=self.extra_gpus.held, seconds=self.extra_gpus.seconds())
         reply = await self._run.heartbeat(
-            Heartbeat(progress=told, cpu_seconds=spent_s, engine_gpus=self.engine_gpus, extra_gpus=extra)
+            Heartbeat(progress=told, cpu_seconds=self.cpu_seconds(), engine_gpus=self.engine_gpus, extra_gpus=extra)
         )
         self._sent = progress
         if reply.cancel:

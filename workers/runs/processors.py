@@ -11,7 +11,10 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Processors:
-    """Counts from its making on. `boxes_s`: what the boxes of this process have had so far."""
+    """Counts from its making on, for a process that has one run at a time.
+
+    `boxes_s`: what the boxes of this process have had so far.
+    """
 
     def __init__(self, boxes_s: Callable[[], float] = lambda: 0.0) -> None:
         self._boxes_s = boxes_s

@@ -29,7 +29,7 @@ def trim(entries: Iterable[Path], *, max_bytes: int, unused_since: float) -> int
     An entry's modification time marks its last use. Entries used after `unused_since` (seconds since the epoch) are
     always kept, because a live run may need them.
     """
-    known = [(used, size, entry) for entry in entries if (used := last_use(entry)) and (size := size_of(entry)) >= 0]
+    known = [(used, size_of(entry), entry) for entry in entries if (used := last_use(entry)) is not None]
     total, gone = sum(size for _, size, _ in known), 0
     for _, size, entry in sorted(known, key=lambda one: one[0]):
         if total <= max_bytes:

@@ -92,9 +92,6 @@ def hand_over(directory: Path, identity: Identity) -> None:
     """
     if identity.mode == "root":
         os.chown(directory, identity.uid, identity.gid)
-        for path in directory.iterdir():
-            if path.is_socket():
-                path.chmod(0o666)
     directory.chmod(0o700)
     for path in directory.iterdir():
         if path.is_socket():

@@ -25,6 +25,7 @@ from .interface import APT_CONFIG, TRUSTED, WGETRC, BoxSpec, Destination, Outsid
 WGET_PATIENCE = "tries = 2\nwaitretry = 1\n"  # by default wget retries 20 times over minutes
 APT_AS_ROOT = 'APT::Sandbox::User "root";\n'  # a sandbox has no other user that apt could switch to
 MAX_HEAD = 16 * 1024
+LONGEST_PORT = 5  # digits
 # headers that the proxy sets itself, or that end at it
 HOPS = {b"host", b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"upgrade"}
 HEAD_SECONDS = 10.0
@@ -68,7 +69,7 @@ def parse_request(head: bytes) -> Request:
 def destination(text: str) -> Destination:
     """Parse `host:port` or `[address]:port`."""
     host, _, port = text.rpartition(":")
-    if not port.isdigit() or not host or "@" in host or "?" in host or "#" in host:
+    if not port.isdigit() or len(port) > LONGEST_PORT or not host or "@" in host or "?" in host or "#" in host:
         raise Refused("400 host:port expected")
     return Destination(host.strip("[]").lower().rstrip("."), int(port))
 

@@ -15,7 +15,7 @@ from envhub.protocol.sandboxes.sandboxes import (
 )
 
 from workers.broker.interface import Command, Held
-from workers.broker.prime.memory import Memory, body_size
+from workers.broker.memory import Memory, body_size
 from workers.broker.use import Use
 from workers.runs.broken_answers import whole_or_closed
 

@@ -15,7 +15,8 @@ from envhub.protocol.runs import FailureKind
 from envhub.protocol.sandboxes.sandboxes import Done, SandboxPayload, SandboxReport, SandboxState
 
 from workers.broker.interface import Command, Held, NotThere, State, TooMany, Wish
-from workers.broker.prime import PREFIX, Memory, gateway_routes, prime_routes
+from workers.broker.memory import Memory
+from workers.broker.prime import PREFIX, gateway_routes, prime_routes
 from workers.broker.use import Use
 from workers.images.interface import ImageLacking
 from workers.runs.errors import RunFailed
@@ -83,6 +84,7 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, sessions: Sessio
     secret = secrets.token_urlsafe(32)
     async with AsyncExitStack() as stack:
         processes, ports, use = Processes(held), Ports(held), Use(held)
+        job.lease.spent_s = lambda: use.cpu_seconds
         await use.look()
         stack.push_async_callback(ports.close)
         stack.push_async_callback(processes.close)

@@ -26,6 +26,7 @@ from workers.runs.children import die_with_parent, name_process
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Job, execute
 from workers.runs.hub import HubClient
+from workers.runs.processors import Processors
 from workers.sandbox import cpu_seconds_of_boxes
 from workers.settings import WorkerEnvironment, load
 from workers.tasks.kinds import body_of
@@ -177,7 +178,7 @@ async def claim_and_run(
         body = body_of(claim.kind) or refuse
         finish = await execute(
             hub, claim, body, settings, stop.came, place.gpus,
-            hurry=stop.hurry, asked_ns=asked_ns, boxes_s=cpu_seconds_of_boxes,
+            hurry=stop.hurry, asked_ns=asked_ns, spent_s=Processors(cpu_seconds_of_boxes).seconds,
         )  # fmt: skip
         logger.info("run %s: %s", claim.run_id, finish.state if finish else "lease lost")
     return True, finish

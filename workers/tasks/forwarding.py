@@ -55,8 +55,8 @@ class ForwardingRuns:
 
     @property
     def room(self) -> int:
-        """How many more runs could start."""
-        return max(0, self._most - len(self._running))
+        """How many more runs could start; none once it stops."""
+        return 0 if self._stop.is_set() else max(0, self._most - len(self._running))
 
     def take(self, run_ids: Iterable[str], worker_id: str) -> None:
         """Claim and execute new runs while there is room."""

@@ -42,7 +42,7 @@ logger = logging.getLogger("workers.tasks.host")  # __name__ is __main__ here
 LEAST_PAUSE_S = 0.05  # minimum time between two beats
 ATTENTIVE_S = 1.0  # time between two beats while there are runs outside the pool
 AGAIN_S = 1.0  # pause after a failed beat
-MOST_REFUSED = 1000  # limit for one beat; the others are sent again a little later
+MOST_REFUSED = 1000  # limit for one beat; the others are sent with the next
 FAREWELL_S = 5.0  # time after the grace period, in which a child that still runs ends itself
 
 
@@ -171,7 +171,8 @@ class Host:
     def _beat(self) -> BeatRequest:
         idle = self._engines.idle_gpus  # a waiting run can have them at once
         room = self._places.room() | {runs.queue: runs.room for runs in self._beside}
-        refused, self._places.refused = self._places.refused, set()
+        refused = tuple(self._places.refused)[:MOST_REFUSED]
+        self._places.refused.difference_update(refused)
         consumed = self._consumed if self._disk.is_enough() else ()
         return BeatRequest(
             room={queue: number for queue, number in room.items() if queue in consumed},
@@ -179,7 +180,7 @@ class Host:
             busy_gpus=tuple(gpu.memory_mb for gpu in self._gpus.busy if gpu not in idle),
             engines=self._engines.counts(),
             gpu_use=self._gpus.use,
-            refused=tuple(refused)[:MOST_REFUSED],
+            refused=refused,
             answer=self._post is not None,
         )
 

@@ -1,6 +1,7 @@
 """Owners and runs share the room of a host fairly, by what they ask for, and their processes may die at any time."""
 
 import asyncio
+import errno
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -201,6 +202,19 @@ async def test_a_fault_of_the_host_reaches_all_that_ask(tmp_path: Path) -> None:
     assert [type(one) for one in found] == [FileExistsError] * 3
     (tmp_path / "living").unlink()
     os.close(await tickets.take(ONE))
+
+
+async def test_who_cannot_be_given_a_ticket_hears_of_it_like_those_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(tickets: Tickets, slip: Slip) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(Tickets, "_ticket", fail)
+    tickets = Tickets(tmp_path, Room(), Party("ada", "1"))
+    async with asyncio.timeout(20):
+        found = await asyncio.gather(*(tickets.take(ONE) for _ in range(2)), return_exceptions=True)
+    assert [type(one) for one in found] == [OSError] * 2
 
 
 def test_the_runs_of_an_owner_share_what_the_owner_has() -> None:

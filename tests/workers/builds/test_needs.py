@@ -133,7 +133,8 @@ def test_a_file_that_is_not_there_may_have_been_in_a_repository_that_was_not_clo
     ended = _refused("load", RunnerFatal(failure, ""), Unmet(interceptor), "mine")
     assert isinstance(ended, _Ended)
     assert not ended.trial.needs
-    interceptor.files_lacking["GET", "https://git.test/a/b.git/info/refs?service=git-upload-pack"] = None
+    for host in ("git.test:99999", "git.test"):
+        interceptor.files_lacking["GET", f"https://{host}/a/b.git/info/refs?service=git-upload-pack"] = None
     ended = _refused("load", RunnerFatal(failure, ""), Unmet(interceptor), "mine")
     assert isinstance(ended, _Ended)
     assert [need.words for need in ended.trial.needs] == ["clone host git.test"]
@@ -162,4 +163,5 @@ def test_a_failure_with_another_cause_is_not_blamed_on_a_file(code: str, message
 )
 def test_a_program_that_ended_says_not_what_it_asked_for_but_the_worker_does(message: str, expected: list[str]) -> None:
     asked = [("GET", "https://packages.example.org/a"), ("POST", "https://packages.example.org/b")]
+    asked += [("GET", "https://packages.example.org:99999/a"), ("GET", "https://[packages/a")]  # of a malformed request
     assert [need.name for need in cleaned(hosts(asked, message))] == expected

@@ -7,8 +7,9 @@ from envhub.client.telemetry.tracing import begin_span
 from tests.fakes.otlp_receiver import OtlpReceiver
 from tests.fakes.policy_endpoint import Answer, Fault, PolicyEndpoint
 from tests.workers.rollouts.conftest import HELLO, Box, OpenBox, quick_endpoint
+from workers.broker.interface import ROLLOUT_HEADER
 from workers.rollouts.interceptor.recorder import Recorder
-from workers.rollouts.interceptor.server import ROLLOUT_HEADER, Interceptor
+from workers.rollouts.interceptor.server import Interceptor
 
 CHAT = "/r/g.0/v1/chat/completions"
 FORGED = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01", "tracestate": "x=y", "baggage": "x=y"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from io import BytesIO
 
 import aiohttp
@@ -13,9 +14,10 @@ from yarl import URL
 
 from tests.fakes.policy_endpoint import PolicyEndpoint
 from tests.workers.rollouts.conftest import HELLO, Box, OpenBox, quick_endpoint
-from workers.broker.prime.memory import Memory
+from workers.broker.memory import Memory
 from workers.rollouts.interceptor import server
 from workers.rollouts.interceptor.data import DataSource
+from workers.rollouts.interceptor.protocols import PARSED_LIMIT, parsed_size
 from workers.rollouts.interceptor.recorder import Budget, Caps, Meter
 from workers.rollouts.interceptor.refusals import BudgetSpent
 from workers.rollouts.interceptor.scripted import Scripted
@@ -37,6 +39,27 @@ async def test_tokens_are_counted_against_their_cap(stub: PolicyEndpoint, open_b
     async with quick_endpoint(stub.base_url) as endpoint, open_box(Interceptor(endpoint, caps=Caps(tokens=10))) as box:
         box.interceptor.open("g.0", key="g.0")
         assert [(await box.post(CHAT, HELLO))[0] for _ in range(2)] == [200, 403]
+
+
+async def test_the_tokens_of_judges_are_counted_against_a_cap_of_the_run(
+    stub: PolicyEndpoint, open_box: OpenBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "JUDGE_CAPS", Caps(tokens=10))
+    async with (
+        quick_endpoint(stub.base_url) as judge,
+        open_box(Interceptor(Scripted(), judges={"*": judge})) as box,
+    ):
+        answers = [await box.post("/judge/v1/chat/completions", HELLO) for _ in range(2)]
+    assert [status for status, _ in answers] == [200, 403]
+    assert "this run's judging has used its 10 tokens" in answers[1][1]["error"]["message"]
+
+
+async def test_calls_beyond_a_rollouts_cap_leave_the_runs_calls_to_other_rollouts(open_box: OpenBox) -> None:
+    async with open_box(Interceptor(Scripted(), caps=Caps(calls=1), run_caps=Caps(calls=2))) as box:
+        for key in ("g.0", "g.1"):
+            box.interceptor.open(key, key=key)
+        paths = (CHAT, CHAT, CHAT, "/r/g.1/v1/chat/completions")
+        assert [(await box.post(path, HELLO))[0] for path in paths] == [200, 403, 403, 200]
 
 
 def spent(caps: Caps, *calls: tuple[int, int]) -> Meter:
@@ -140,6 +163,30 @@ async def test_large_bodies_wait_until_others_of_the_box_are_answered(
         calls = [box.post(path, large) for path in (CHAT, "/judge/v1/chat/completions") * 4]
         assert {status for status, _ in await asyncio.gather(*calls)} == {200}
     assert stub.most_in_flight == 2
+
+
+async def test_a_body_whose_values_take_too_much_memory_is_refused(box: Box) -> None:
+    box.interceptor.open("g.0", key="g.0")
+    body = BytesIO(b'{"messages": [' + b"[]," * 1_200_000 + b"[]]}")
+    async with box.http.post(f"http://box{CHAT}", data=body) as response:
+        assert (response.status, "too many values" in await response.text()) == (413, True)
+
+
+@pytest.mark.parametrize("content", [list(range(1_000_000)), '{"key": [1, 2]}, ' * 200_000])
+def test_long_prompts_are_not(content: object) -> None:
+    assert parsed_size(json.dumps({"prompt": content}).encode()) <= PARSED_LIMIT
+
+
+async def test_bodies_of_many_values_wait_until_others_are_answered(
+    stub: PolicyEndpoint, open_box: OpenBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "Memory", lambda: Memory(200_000))
+    stub.latency_s = 0.02
+    async with quick_endpoint(stub.base_url) as endpoint, open_box(Interceptor(endpoint)) as box:
+        box.interceptor.open("g.0", key="g.0")
+        calls = [box.post(CHAT, HELLO | {"extra": [0] * 2000}) for _ in range(4)]
+        assert {status for status, _ in await asyncio.gather(*calls)} == {200}
+    assert stub.most_in_flight == 1
 
 
 async def test_two_rollouts_are_recorded_apart_and_ids_are_never_shared(box: Box) -> None:

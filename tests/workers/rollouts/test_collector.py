@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 
 import pytest
@@ -45,3 +46,28 @@ async def test_rollouts_that_do_not_fit_one_segment_go_in_several_the_large_ones
     within = [request.content for request in posted if request.content is not None]
     assert len(uploaded) == 1
     assert max(map(len, within)) <= enough
+
+
+async def test_large_rollouts_wait_for_those_before_them_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector_module, "WAITING_BYTES", 1000)
+    sending, may_send = asyncio.Event(), asyncio.Event()
+
+    async def post(request: SegmentRequest) -> SegmentReply:
+        sending.set()
+        await may_send.wait()
+        return SegmentReply(stored=len(request.rows))
+
+    async def upload(content: bytes) -> str:
+        raise AssertionError("they are small")
+
+    first, second = (
+        RolloutRecord(example=example, rollout=0, example_hash="", outcome=Outcome.OK, library={"log": "x" * 1000})
+        for example in range(2)
+    )
+    async with asyncio.timeout(20), Collector(upload, post) as collector:
+        await collector.add([first])
+        adding = asyncio.create_task(collector.add([second]))
+        await sending.wait()
+        assert not adding.done()
+        may_send.set()
+        await adding

@@ -17,6 +17,7 @@ from workers.runs import execution
 from workers.runs.errors import RunFailed
 from workers.runs.execution import Body, Job, execute
 from workers.runs.hub import HubClient
+from workers.runs.processors import Processors
 from workers.settings import WorkerEnvironment
 
 
@@ -29,7 +30,7 @@ async def hub() -> AsyncIterator[FakeHub]:
 async def finish_of(hub: FakeHub, run: FakeRun, body: Body, data: Path, stop: asyncio.Event | None = None) -> None:
     settings = WorkerEnvironment(data=data, heartbeat_seconds=0.05, run_limit_s=3, hub_patience_s=5)
     async with HubClient(hub.url, "hubw_good", patience_s=settings.hub_patience_s) as client:
-        await execute(client, hub.claim(run), body, settings, stop or asyncio.Event())
+        await execute(client, hub.claim(run), body, settings, stop or asyncio.Event(), spent_s=Processors().seconds)
 
 
 async def forever(job: Job) -> None:

@@ -74,6 +74,19 @@ async def test_a_silent_driver_lends_none_but_they_stay_known(
     assert len(pool.free) == 3
 
 
+async def test_a_driver_that_is_silent_once_leaves_a_held_gpu_its_memory_of_before(
+    pool: GpuPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = pool.take(GpuNeed(count=1, memory_mb=60_000))
+    assert held is not None
+    full = THREE.replace("79000", "100")  # its run fills it
+    for then in ("exit 1", ""):
+        install(tmp_path / "bin", monkeypatch, full, then=then)
+        assert not await pool.look()
+    pool.give_back(held)
+    assert taken(pool, 1, 60_000) == [0]
+
+
 async def test_a_lost_gpu_is_noticed(pool: GpuPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "bin", monkeypatch, THREE.splitlines()[0])
     assert await pool.look()

@@ -52,5 +52,11 @@ def test_a_tree_is_trimmed_file_by_file(folder: Path) -> None:
     assert [path.name for path in files(folder)] == ["new"]
 
 
+def test_what_was_last_used_at_the_epoch_goes_first(folder: Path) -> None:
+    os.utime(folder / "new", (0, 0))
+    assert trim(children(folder), max_bytes=200, unused_since=9000) == 1
+    assert left(folder) == {"old", "middle"}
+
+
 def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert trim(children(tmp_path / "none"), max_bytes=0, unused_since=9000) == 0

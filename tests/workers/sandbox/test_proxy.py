@@ -77,6 +77,7 @@ async def test_a_listed_name_that_leads_inside_is_refused(root: Path, free_port:
         b"GET http://a@x/ HTTP/1.1",
         b"CONNECT x HTTP/1.1",
         b"CONNECT x:y HTTP/1.1",
+        b"CONNECT x:" + b"9" * 5000 + b" HTTP/1.1",
         b"\xff",
     ],
 )

@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,7 +32,8 @@ class Running:
     http: ClientSession
     report: SandboxReport
     reports: asyncio.Queue[SandboxReport]
-    said: list[str] = field(default_factory=list)
+    said: list[str]
+    lease: SimpleNamespace
 
     async def exec(self, command: str, **fields: Any) -> dict[str, Any]:
         answer = await self.http.post("/exec", json={"command": command, **fields})
@@ -98,7 +99,8 @@ def start(root: Path, hub: str, monkeypatch: pytest.MonkeyPatch) -> Start:
     async def opened(**wanted: Any) -> AsyncIterator[Running]:
         reports: asyncio.Queue[SandboxReport] = asyncio.Queue()
         said: list[str] = []
-        task = asyncio.create_task(run_sandbox(fake_job(root, hub, reports, said, **wanted)))
+        job = fake_job(root, hub, reports, said, **wanted)
+        task = asyncio.create_task(run_sandbox(job))
         getting = asyncio.ensure_future(reports.get())
         await asyncio.wait([task, getting], return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -107,7 +109,7 @@ def start(root: Path, hub: str, monkeypatch: pytest.MonkeyPatch) -> Start:
         report = await getting
         headers = {"Authorization": f"Bearer {report.secret}"}
         async with ClientSession(report.base_url, headers=headers) as http:
-            yield Running(task, http, report, reports, said)
+            yield Running(task, http, report, reports, said, job.lease)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.serving import listening
 from tests.workers.broken_upstream import ANSWERS, broken_upstream, raw_answer
 from workers.broker.interface import Held
-from workers.broker.prime import Memory
+from workers.broker.memory import Memory
 from workers.sandbox import FileRefused
 from workers.sandboxes.api import SandboxApi
 from workers.sandboxes.models import Models, _Calls

@@ -194,7 +194,9 @@ async def test_the_commands_and_the_use_are_told(running: Running) -> None:
     await running.exec("echo one")
     (command,) = (await (await running.http.get("/commands")).json())["items"]
     assert (command["argv"], command["output"]) == (["/bin/sh", "-c", "echo one"], "one")
-    assert "memory_bytes" in await (await running.http.get("/stats")).json()
+    stats = await (await running.http.get("/stats")).json()
+    assert "memory_bytes" in stats
+    assert running.lease.spent_s() >= (stats["cpu_seconds"] or 0.0), "of its run"
 
 
 @pytest.mark.parametrize("wanted", [{"timeout_s": 0.3}, {"idle_s": 0.3}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -44,4 +45,34 @@ async def test_a_run_beats_seldom_and_is_cancelled_when_it_is_told_to_hurry(hub:
         assert run.finish is not None
         assert (run.finish.state, other.finish) == ("cancelled", None)
         await beside.stop()
-    assert beside.room == 2
+    assert not beside.any_run
+
+
+async def test_runs_that_stop_ask_for_no_more(hub: FakeHub, tmp_path: Path) -> None:
+    hub.add(FakeRun("r", queue="sandbox"))
+    async with HubClient(hub.url, "hubw_good", patience_s=5) as client:
+        beside = ForwardingRuns("sandbox", forever, 2, WorkerEnvironment(data=tmp_path, token="hubw_good"), client)
+        assert beside.room == 2
+        await beside.stop()
+        beside.take(("r",), "w1")
+    assert (beside.any_run, beside.room) == (False, 0)
+
+
+async def test_a_run_has_the_cpu_time_that_its_body_counts_and_not_that_of_the_host_process(
+    hub: FakeHub, tmp_path: Path
+) -> None:
+    async def body(job: Job) -> None:
+        program = await asyncio.create_subprocess_exec(sys.executable, "-S", "-c", "sum(range(10**6))")
+        await program.wait()
+        if job.claim.run_id == "counted":
+            job.lease.spent_s = lambda: 2.5
+
+    settings = WorkerEnvironment(data=tmp_path, token="hubw_good", hub_patience_s=5)
+    runs = [hub.add(FakeRun(name, queue="sandbox")) for name in ("counted", "uncounted")]
+    async with HubClient(hub.url, "hubw_good", patience_s=5) as client:
+        beside = ForwardingRuns("sandbox", body, 2, settings, client)
+        beside.take(("counted", "uncounted"), "w1")
+        async with asyncio.timeout(20):
+            await asyncio.gather(*(run.done.wait() for run in runs))
+        await beside.stop()
+    assert [run.finish and run.finish.cpu_seconds for run in runs] == [2.5, 0.0]

@@ -17,7 +17,7 @@ from aiohttp import web
 from workers.broker.docker.containers import found
 from workers.broker.docker.running import Running
 from workers.broker.interface import Held
-from workers.broker.prime.refusals import Refusal
+from workers.broker.refusals import Refusal
 from workers.sandbox import SandboxError
 
 PATH_LIMIT = 4096
@@ -35,14 +35,14 @@ async def get_archive(request: web.Request) -> web.StreamResponse:
         return web.Response(headers=headers)
     folder, name = posixpath.split(path.rstrip("/") or "/")
     running = Running()
-    follower = running.output.follow(past=False)
     argv = ("tar", "-C", folder or "/", "-cf", "-", "--", name or ".")
-    await running.start(held, argv, env={}, cwd="/", stdin=False, terminal=None, recorded=False)
     response = web.StreamResponse(headers={**headers, "Content-Type": "application/x-tar"})
-    await response.prepare(request)
-    async for stream, data in follower:
-        if stream == "stdout":
-            await response.write(data)
+    with running.output.follow(past=False) as follower:
+        await running.start(held, argv, env={}, cwd="/", stdin=False, terminal=None, recorded=False)
+        await response.prepare(request)
+        async for stream, data in follower:
+            if stream == "stdout":
+                await response.write(data)
     await running.done.wait()
     if running.exit_code and request.transport is not None:  # the client must not take half an archive for a whole one
         request.transport.close()
@@ -60,10 +60,12 @@ async def put_archive(request: web.Request) -> web.Response:
     )
     process = running.process
     assert process is not None
-    with suppress(SandboxError):  # tar has ended; its output says why
-        async for chunk in request.content.iter_any():
-            await process.write(chunk)
-        await process.close_input()
+    try:
+        with suppress(SandboxError):  # tar has ended; its output says why
+            async for chunk in request.content.iter_any():
+                await process.write(chunk)
+    finally:
+        await process.close_input()  # also for a client that leaves, or tar would wait for the rest for ever
     await running.done.wait()
     if running.exit_code:
         said = b"".join(data for _, data in running.output.kept).decode(errors="replace")[-500:]

@@ -6,19 +6,20 @@ import hashlib
 import json
 import re
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from datetime import datetime
 
 from aiohttp import web
 from envhub.protocol.base import JsonObject
 
+from workers.broker.bodies import read_json, whole
 from workers.broker.docker.engine import STOP_S, Container, Engine, signal_number
 from workers.broker.docker.hijack import FRAMED, RAW, hijack
-from workers.broker.docker.output import frame
+from workers.broker.docker.output import Follower, frame
 from workers.broker.docker.wishes import CreateRequest, argv_of
+from workers.broker.interface import ROLLOUT_HEADER
 from workers.broker.pieces import Piece
-from workers.broker.prime.bodies import read_json, whole
-from workers.broker.prime.refusals import Refusal
-from workers.broker.prime.service import ROLLOUT_HEADER
+from workers.broker.refusals import Refusal
 
 ENGINE: web.AppKey[Engine] = web.AppKey("engine", Engine)
 NEVER = "0001-01-01T00:00:00Z"
@@ -137,13 +138,13 @@ async def logs(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": RAW if container.asked.terminal else FRAMED})
     await response.prepare(request)
     pieces = [piece for piece in container.main.output.kept if _is_wanted(request, piece)]
-    follower = container.main.output.follow(past=False) if flag(request, "follow") else None
-    for piece in _tail(request, pieces):
-        await response.write(_sent(container, piece))
-    if follower is not None:
-        async for piece in follower:
-            if _is_wanted(request, piece):
-                await response.write(_sent(container, piece))
+    with container.main.output.follow(past=False) if flag(request, "follow") else nullcontext() as follower:
+        for piece in _tail(request, pieces):
+            await response.write(_sent(container, piece))
+        if follower is not None:
+            async for piece in follower:
+                if _is_wanted(request, piece):
+                    await response.write(_sent(container, piece))
     return response
 
 
@@ -174,9 +175,8 @@ async def attach(request: web.Request) -> web.Response:
     """Attach to the main command, also before it is started."""
     container = found(request)
     main = request.app[ENGINE].next_main(container)
-    follower = main.output.follow(past=flag(request, "logs"))
 
-    async def output() -> AsyncIterator[bytes]:
+    async def output(follower: Follower) -> AsyncIterator[bytes]:
         async for piece in follower:
             if _is_wanted(request, piece):
                 yield _sent(container, piece)
@@ -192,10 +192,9 @@ async def attach(request: web.Request) -> web.Response:
         if not container.asked.terminal:
             await main.process.close_input()
 
-    given = flag(request, "stdin") and container.asked.stdin
-    return await hijack(
-        request, output(), feed if given else None, close if given else None, framed=not container.asked.terminal
-    )
+    given, framed = flag(request, "stdin") and container.asked.stdin, not container.asked.terminal
+    with main.output.follow(past=flag(request, "logs")) as follower:
+        return await hijack(request, output(follower), feed if given else None, close if given else None, framed=framed)
 
 
 async def resize(request: web.Request) -> web.Response:

@@ -16,7 +16,7 @@ from workers.broker.docker.running import Running
 from workers.broker.docker.wishes import CreateRequest, ExecRequest, HostConfig, argv_of, variables, wish_of
 from workers.broker.home import Home
 from workers.broker.interface import Held, NotThere, Session
-from workers.broker.prime.refusals import Refusal
+from workers.broker.refusals import Refusal
 from workers.images.interface import ImageLacking
 from workers.sandbox import SandboxError
 

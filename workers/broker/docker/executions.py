@@ -7,17 +7,18 @@ from functools import partial
 
 from aiohttp import web
 
+from workers.broker.bodies import read_json, whole
 from workers.broker.docker.containers import ENGINE, found
 from workers.broker.docker.hijack import hijack
-from workers.broker.docker.output import frame
-from workers.broker.docker.wishes import ExecRequest, StartRequest, argv_of, check_user
-from workers.broker.prime.bodies import read_json, whole
-from workers.broker.prime.refusals import Refusal
+from workers.broker.docker.output import Follower, frame
+from workers.broker.docker.wishes import ExecRequest, StartRequest, argv_of, check_user, variables
+from workers.broker.refusals import Refusal
 
 
 async def create(request: web.Request) -> web.Response:
     asked = await read_json(request, ExecRequest)
     check_user(asked.user)
+    variables(asked.env)  # refused here, because the start's answer begins before the command
     made = request.app[ENGINE].new_exec(found(request), asked)
     return web.json_response({"Id": made.id}, status=201)
 
@@ -29,9 +30,8 @@ async def start(request: web.Request) -> web.Response:
     running = made.running
     if running.began is not None:
         raise Refusal(409, f"exec {made.id} has already started")
-    follower = None if asked.detach else running.output.follow(past=False)
     size = (asked.size[0], asked.size[1]) if asked.size and all(asked.size) else None
-    if follower is None:
+    if asked.detach:
         await engine.start_exec(made, size)
         return web.Response()
 
@@ -39,7 +39,7 @@ async def start(request: web.Request) -> web.Response:
         if running.process is not None:
             await running.process.write(data)
 
-    async def output() -> AsyncIterator[bytes]:
+    async def output(follower: Follower) -> AsyncIterator[bytes]:
         async for piece in follower:
             yield piece[1] if made.asked.terminal else frame(piece)
 
@@ -48,14 +48,15 @@ async def start(request: web.Request) -> web.Response:
             await running.process.close_input()
 
     given = made.asked.stdin
-    return await hijack(
-        request,
-        output(),
-        feed if given else None,
-        close if given else None,
-        framed=not made.asked.terminal,
-        begin=partial(engine.start_exec, made, size),
-    )
+    with running.output.follow(past=False) as follower:
+        return await hijack(
+            request,
+            output(follower),
+            feed if given else None,
+            close if given else None,
+            framed=not made.asked.terminal,
+            begin=partial(engine.start_exec, made, size),
+        )
 
 
 async def inspect(request: web.Request) -> web.Response:

@@ -26,7 +26,7 @@ from envhub.protocol.base import JsonObject
 from workers.broker.docker.output import Output
 from workers.broker.home import Home
 from workers.broker.interface import Held, Process
-from workers.broker.prime.refusals import Refusal
+from workers.broker.refusals import Refusal
 from workers.sandbox import SandboxError
 
 MIB = 1024 * 1024
@@ -224,21 +224,21 @@ async def settled() -> float:
 async def written(start: Callable[..., Awaitable[Process]]) -> AsyncIterator[bytes]:
     """Yield what a command writes, while it is written. Raises CopyFailed with its own words when it fails."""
     output, errors = Output(keep=0), b""
-    pieces = output.follow(past=False)
-    process = output.process = await start(on_output=output.feed)
-    ended = asyncio.ensure_future(process.wait(COPY_S))
-    ended.add_done_callback(lambda _: output.end())
-    try:
-        async for stream, data in pieces:
-            if stream == "stdout":
-                yield data
-            else:
-                errors = (errors + data)[-WORDS:]
-        if (await ended).exit_code not in (0, CHANGED_MEANWHILE):
-            raise CopyFailed(_words(errors))
-    finally:
-        if not ended.done():
-            await process.signal(signal.SIGKILL)
+    with output.follow(past=False) as pieces:
+        process = output.process = await start(on_output=output.feed)
+        ended = asyncio.ensure_future(process.wait(COPY_S))
+        ended.add_done_callback(lambda _: output.end())
+        try:
+            async for stream, data in pieces:
+                if stream == "stdout":
+                    yield data
+                else:
+                    errors = (errors + data)[-WORDS:]
+            if (await ended).exit_code not in (0, CHANGED_MEANWHILE):
+                raise CopyFailed(_words(errors))
+        finally:
+            if not ended.done():
+                await process.signal(signal.SIGKILL)
 
 
 @dataclass(frozen=True)

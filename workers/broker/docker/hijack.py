@@ -7,6 +7,7 @@ import fcntl
 import sys
 import termios
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing
 
 from aiohttp import web
 
@@ -32,21 +33,21 @@ async def hijack(
     lose output that arrives together with it.
     """
     reader, writer = _take_over(request)
-    wants = request.headers.get("Upgrade", "").lower() == "tcp"
-    writer.write((SWITCH if wants else PLAIN).format(kind=FRAMED if framed else RAW).encode())
-    await writer.drain()
-    if begin is not None:
-        await _head_was_read(writer)
-        await begin()
-    reading = asyncio.create_task(_read(reader, feed, close))
-    try:
-        async for piece in output:
-            writer.write(piece)
-            await writer.drain()
-    finally:
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
-        writer.close()
+    with closing(writer):  # from here on an error has no other way to the client
+        wants = request.headers.get("Upgrade", "").lower() == "tcp"
+        writer.write((SWITCH if wants else PLAIN).format(kind=FRAMED if framed else RAW).encode())
+        await writer.drain()
+        if begin is not None:
+            await _head_was_read(writer)
+            await begin()
+        reading = asyncio.create_task(_read(reader, feed, close))
+        try:
+            async for piece in output:
+                writer.write(piece)
+                await writer.drain()
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
     return web.Response()
 
 

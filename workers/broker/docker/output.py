@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 
 from workers.broker.interface import Process, Stream
 from workers.broker.pieces import Piece, Pieces
@@ -14,7 +15,7 @@ BEHIND = 256 * 1024  # bytes that a follower may lag behind before the command h
 
 
 class Follower:
-    """A reader of the output from its creation to the command's end."""
+    """A reader of the output from its creation to the command's end, made by `Output.follow`."""
 
     def __init__(self, output: Output, past: bool) -> None:
         self._output = output
@@ -36,18 +37,15 @@ class Follower:
         self._news.set()
 
     async def __aiter__(self) -> AsyncIterator[Piece]:
-        try:
-            while True:
-                self._news.clear()
-                while self._pieces:
-                    piece = self._pieces.take()
-                    self._output.look()
-                    yield piece
-                if self._output.ended:
-                    return
-                await self._news.wait()
-        finally:
-            self._output.leave(self)
+        while True:
+            self._news.clear()
+            while self._pieces:
+                piece = self._pieces.take()
+                self._output.look()
+                yield piece
+            if self._output.ended:
+                return
+            await self._news.wait()
 
 
 class Output:
@@ -73,16 +71,16 @@ class Output:
         for follower in self._followers:
             follower.wake()
 
-    def follow(self, *, past: bool) -> Follower:
-        """Return a new follower; with `past` it first gets the output that is kept."""
+    @contextmanager
+    def follow(self, *, past: bool) -> Iterator[Follower]:
+        """Follow the output within the context; with `past`, first get the output that is kept."""
         follower = Follower(self, past)
         self._followers.append(follower)
-        return follower
-
-    def leave(self, follower: Follower) -> None:
-        if follower in self._followers:
+        try:
+            yield follower
+        finally:
             self._followers.remove(follower)
-        self.look()
+            self.look()
 
     def look(self) -> None:
         held = any(follower.size > BEHIND for follower in self._followers)

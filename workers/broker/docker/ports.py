@@ -12,7 +12,7 @@ from envhub.protocol.base import JsonObject
 
 from workers.broker.home import Home
 from workers.broker.interface import Held
-from workers.broker.prime.refusals import Refusal
+from workers.broker.refusals import Refusal
 from workers.sandbox import SandboxError
 from workers.sandbox.proxy import pump
 

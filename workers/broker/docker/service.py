@@ -20,8 +20,8 @@ from workers.broker.docker.executions import add_executions
 from workers.broker.docker.volumes import add_volumes
 from workers.broker.home import Home
 from workers.broker.interface import Session
-from workers.broker.prime.memory import MEMORY, Memory
-from workers.broker.prime.refusals import Handler, Refusal, logged_refusal
+from workers.broker.memory import MEMORY, Memory
+from workers.broker.refusals import Handler, Refusal, logged_fault, refusal_of
 
 SOCKET = "docker.sock"  # file name among a box's sockets
 API, OLDEST, ENGINE_VERSION = "1.43", "1.24", "24.0.0"  # an engine of this version speaks this API version
@@ -88,12 +88,11 @@ async def answer_refusals(request: web.Request, handler: Handler) -> web.StreamR
         return await handler(request)
     except ConnectionError:  # the client has disconnected
         raise
-    except Exception as error:  # noqa: BLE001 - logged_refusal logs unexpected errors
-        refusal = logged_refusal(error, request)
-        status = 404 if refusal.status == 502 else refusal.status  # no such sandbox
+    except Exception as error:  # noqa: BLE001 - logged_fault logs unexpected errors
+        refusal = refusal_of(error) or logged_fault(error, request)
         # docker's command line does not parse the content type with a charset
         body = json.dumps({"message": refusal.detail}).encode()
-        return web.Response(body=body, status=status, content_type="application/json")
+        return web.Response(body=body, status=refusal.status, content_type="application/json")
 
 
 async def ping(request: web.Request) -> web.Response:

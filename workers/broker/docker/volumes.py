@@ -9,10 +9,10 @@ from aiohttp import web
 from envhub.protocol.base import JsonObject
 from pydantic import BaseModel, Field
 
+from workers.broker.bodies import read_json
 from workers.broker.docker.folders import NAME, VOLUMES
 from workers.broker.docker.wishes import Short, Text
-from workers.broker.prime.bodies import read_json
-from workers.broker.prime.refusals import Refusal
+from workers.broker.refusals import Refusal
 
 MOST = 100
 VOLUMES_KEY: web.AppKey[dict[str, JsonObject]] = web.AppKey("volumes", dict[str, JsonObject])

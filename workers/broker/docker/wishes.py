@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from workers.broker.interface import Wish
 from workers.broker.prime.commands import ROOT
-from workers.broker.prime.refusals import Refusal
 from workers.broker.prime.wishes import checked_env
+from workers.broker.refusals import Refusal
 
 MIB = 1024 * 1024
 NANO = 1_000_000_000

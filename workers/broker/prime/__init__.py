@@ -1,6 +1,5 @@
 """The HTTP service that unmodified prime-sandboxes and prime-tunnel clients call, on top of a broker session."""
 
-from workers.broker.prime.memory import Memory
 from workers.broker.prime.outside_tunnels import OutsideTunnels
 from workers.broker.prime.routes import gateway_routes, prime_routes
 from workers.broker.prime.service import PREFIX
@@ -12,7 +11,6 @@ __all__ = [
     "PREFIX",
     "TUNNEL_PATH",
     "BoxTunnels",
-    "Memory",
     "OutsideTunnels",
     "gateway_routes",
     "prime_routes",

@@ -10,13 +10,13 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import BaseModel, Field
 
+from workers.broker.bodies import read_json
 from workers.broker.interface import Stream
-from workers.broker.prime.bodies import read_json
+from workers.broker.memory import MEMORY, Memory
 from workers.broker.prime.live import check_alive, killed
-from workers.broker.prime.memory import MEMORY, Memory
-from workers.broker.prime.refusals import Refusal
 from workers.broker.prime.service import SERVICE
 from workers.broker.prime.wishes import Short, Text, checked_env
+from workers.broker.refusals import Refusal
 from workers.sandbox import ExecResult, SandboxError
 
 ARGUMENT_LIMIT = 128 * 1024 - 1  # Linux's limit for one argument

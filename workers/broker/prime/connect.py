@@ -13,9 +13,10 @@ import zlib
 from aiohttp import web
 from envhub.protocol.base import JsonObject
 
-from workers.broker.prime.bodies import read_body
+from workers.broker.bodies import read_body
 from workers.broker.prime.protobuf import Malformed
-from workers.broker.prime.refusals import Refusal, refusal_of
+from workers.broker.prime.refusals import refusal_of
+from workers.broker.refusals import Refusal
 
 STREAM = "application/connect+proto"
 UNARY = "application/proto"

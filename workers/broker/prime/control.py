@@ -10,14 +10,14 @@ from aiohttp import web
 from envhub.protocol.base import JsonObject
 from pydantic import BaseModel, Field
 
-from workers.broker.interface import Held, State, Wish
+from workers.broker.bodies import read_json, whole
+from workers.broker.interface import ROLLOUT_HEADER, Held, State, Wish
 from workers.broker.prime import egress
-from workers.broker.prime.bodies import read_json, whole
 from workers.broker.prime.jobs import Id, job_statuses
-from workers.broker.prime.refusals import Refusal
-from workers.broker.prime.service import HOLD_ONE_S, KEYS_KEPT, ROLLOUT_HEADER, SERVICE, Service, settle
+from workers.broker.prime.service import HOLD_ONE_S, KEYS_KEPT, SERVICE, Service, settle
 from workers.broker.prime.shapes import STATUS, error_context, sandbox_object, status_object
 from workers.broker.prime.wishes import CreateRequest, wish_of
+from workers.broker.refusals import Refusal
 
 Ids = Annotated[list[Id], Field(max_length=1000)]
 PAGE_LIMIT = 100

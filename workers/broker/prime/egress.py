@@ -12,9 +12,9 @@ from aiohttp import web
 from envhub.protocol.base import JsonObject
 from pydantic import BaseModel, Field
 
+from workers.broker.bodies import read_json
 from workers.broker.interface import Held
-from workers.broker.prime.bodies import read_json
-from workers.broker.prime.refusals import Refusal
+from workers.broker.refusals import Refusal
 
 ALL = "*"
 OWN = ("127.0.0.1", "localhost")  # a sandbox's own loopback, which its gateway uses: it is always reachable

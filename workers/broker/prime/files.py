@@ -8,10 +8,10 @@ import aiohttp
 from aiohttp import web
 from envhub.protocol.base import JsonObject
 
-from workers.broker.prime.bodies import whole
-from workers.broker.prime.memory import MEMORY, body_size
-from workers.broker.prime.refusals import Refusal
+from workers.broker.bodies import whole
+from workers.broker.memory import MEMORY, body_size
 from workers.broker.prime.service import SERVICE
+from workers.broker.refusals import Refusal
 
 MIB = 1024 * 1024
 UPLOAD_LIMIT = 256 * MIB

@@ -13,8 +13,8 @@ from aiohttp import web
 from envhub.protocol.base import JsonObject
 from pydantic import BaseModel, Field, StringConstraints
 
+from workers.broker.bodies import read_json
 from workers.broker.interface import Held, NotThere
-from workers.broker.prime.bodies import read_json
 from workers.broker.prime.service import SERVICE
 from workers.sandbox import FileRefused, SandboxError
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 from collections.abc import AsyncGenerator, Sequence
 
 from workers.broker.interface import Held, Process, Stream
+from workers.broker.memory import Memory
 from workers.broker.pieces import Pieces
 from workers.broker.prime import messages
 from workers.broker.prime.connect import RpcError
-from workers.broker.prime.memory import Memory
 from workers.broker.prime.messages import StartRequest
 from workers.sandbox import BoxGone, ExecResult, FileRefused, SandboxError
 
@@ -46,6 +47,7 @@ class LiveProcess:
         self._reader = 0
         self._read_now = True  # keep output written before the first reader connects
         self._applied: dict[str, None] = {}
+        self._unwanted = False
         self._launch: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
 
@@ -72,6 +74,16 @@ class LiveProcess:
             self.error = error
             raise
         self._watch = asyncio.create_task(self._wait(held, self.process, seconds))
+        if self._unwanted:
+            await self.kill()
+
+    async def kill(self) -> None:
+        """End the command whose caller has gone, also if it is still being started, and drop its output."""
+        self._unwanted = True
+        self.forget()
+        if self.process is not None and not self.ended:
+            with contextlib.suppress(SandboxError):
+                await self.process.signal(signal.SIGKILL)
 
     async def _wait(self, held: Held, process: Process, seconds: float | None) -> None:
         try:

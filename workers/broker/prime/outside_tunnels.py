@@ -20,9 +20,9 @@ from envhub.protocol.base import JsonObject
 from envhub.protocol.sandboxes.tunnels import EOF, PIECE, NoConnection, WantedConnection
 from pydantic import ValidationError
 
-from workers.broker.prime.refusals import Refusal
 from workers.broker.prime.tunnels import Tunnel, Tunnels
 from workers.broker.prime.unsupported import API
+from workers.broker.refusals import Refusal
 
 WAIT_S = 15.0  # how long a sandbox waits for the program, which may be reconnecting
 MOST_CONNECTIONS = 256  # at once, per client

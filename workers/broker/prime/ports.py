@@ -10,12 +10,12 @@ from aiohttp import web
 from envhub.protocol.base import JsonObject
 from pydantic import BaseModel, Field
 
+from workers.broker.bodies import read_json
 from workers.broker.interface import Held, NotThere
-from workers.broker.prime.bodies import read_json
 from workers.broker.prime.proxying import forward
-from workers.broker.prime.refusals import Refusal
 from workers.broker.prime.service import PREFIX, SERVICE, Exposure
 from workers.broker.prime.wishes import Short
+from workers.broker.refusals import Refusal
 
 PORTS = 100  # per sandbox
 ROUTE = "/ports/{sandbox}/{port:[0-9]{1,5}}"

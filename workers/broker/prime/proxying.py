@@ -14,7 +14,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
-from workers.broker.prime.refusals import Refusal
+from workers.broker.refusals import Refusal
 from workers.broker.web_sockets import pass_web_socket, wants_web_socket
 
 Connect = Callable[[], Awaitable[socket.socket]]

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from workers.broker.interface import Session
+from workers.broker.memory import MEMORY, Memory
 from workers.broker.prime.commands import execute
 from workers.broker.prime.control import add_control
 from workers.broker.prime.files import add_files
-from workers.broker.prime.memory import MEMORY, Memory
 from workers.broker.prime.ports import add_ports
 from workers.broker.prime.refusals import answer_refusals
 from workers.broker.prime.service import SERVICE, SPACE, Service

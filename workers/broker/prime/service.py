@@ -13,7 +13,7 @@ from envhub.protocol.base import JsonObject
 
 from workers.broker.interface import Held, NotThere, Session, State
 from workers.broker.prime.live import LiveProcess
-from workers.broker.prime.refusals import Refusal
+from workers.broker.refusals import Refusal
 from workers.sandbox import FileRefused
 
 PREFIX = "/prime"
@@ -22,7 +22,6 @@ HOLD_S = 1.0  # how long a status request waits for sandboxes that are not ready
 # the same for one sandbox: its image may be pulled or built, and clients retry a bounded number of times
 HOLD_ONE_S = 10.0
 TOKEN_LIFE = timedelta(days=7)
-ROLLOUT_HEADER = "X-Envhub-Rollout"  # set by the runner: the rollout that the client's request belongs to
 KEYS_KEPT = 10_000
 BEGUN_KEPT = 2000  # sandboxes; beyond this, entries of sandboxes that the session no longer knows are dropped
 

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from aiohttp import web
 
 from workers.broker.interface import Held
+from workers.broker.memory import MEMORY, Memory
 from workers.broker.prime import messages
 from workers.broker.prime.commands import checked_argv
 from workers.broker.prime.connect import (
@@ -28,12 +29,10 @@ from workers.broker.prime.connect import (
     unary_error,
 )
 from workers.broker.prime.live import LiveProcess
-from workers.broker.prime.memory import MEMORY, Memory
 from workers.broker.prime.messages import Selector, StartRequest
 from workers.broker.prime.refusals import refusal_of
 from workers.broker.prime.service import SERVICE, Begun, Service
 from workers.broker.prime.wishes import checked_env
-from workers.sandbox import SandboxError
 
 logger = logging.getLogger(__name__)
 SESSIONS = 256  # known per sandbox, ended ones included
@@ -105,10 +104,10 @@ async def _start(request: web.Request, service: Service) -> AsyncGenerator[bytes
     memory = request.app[MEMORY]
     live = _session(begun, asked, memory) if asked.uuid else LiveProcess(asked, memory)
     seconds = seconds_left(request)
-    process = await live.launch(held, argv, None if asked.uuid else seconds)
-    if not asked.uuid:
-        begun.calls[process.pid] = live
     try:
+        process = await live.launch(held, argv, None if asked.uuid else seconds)
+        if not asked.uuid:
+            begun.calls[process.pid] = live
         # Five seconds longer than the command's limit, so that the command ends first and its output up to there is
         # sent.
         async with contextlib.aclosing(live.messages(seconds + (0 if asked.uuid else 5))) as events:
@@ -116,10 +115,9 @@ async def _start(request: web.Request, service: Service) -> AsyncGenerator[bytes
                 yield message
     finally:
         if not asked.uuid:
-            begun.calls.pop(process.pid, None)
-            if not live.ended:
-                with contextlib.suppress(SandboxError):
-                    await process.signal(signal.SIGKILL)
+            if live.process is not None:
+                begun.calls.pop(live.process.pid, None)
+            await live.kill()
 
 
 async def _connect(request: web.Request, service: Service) -> AsyncGenerator[bytes, None]:

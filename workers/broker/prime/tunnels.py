@@ -21,13 +21,14 @@ from aiohttp import web
 from envhub.protocol.base import JsonObject
 from pydantic import BaseModel, Field
 
+from workers.broker.bodies import read_json, whole
 from workers.broker.home import Home
-from workers.broker.prime.bodies import read_json, whole
 from workers.broker.prime.proxying import forward
-from workers.broker.prime.refusals import Refusal, answer_refusals
+from workers.broker.prime.refusals import answer_refusals
 from workers.broker.prime.service import SERVICE
 from workers.broker.prime.unsupported import API
 from workers.broker.prime.wishes import Short
+from workers.broker.refusals import Refusal
 from workers.broker.relay import Streams
 from workers.sandbox.interface import GATEWAY_PORT
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from workers.broker.prime.refusals import Handler, Refusal
+from workers.broker.refusals import Handler, Refusal
 
 API = "/api/v1"
 SSH = "this hub opens no SSH sessions: execute commands, or use hub sandbox shell from outside"

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from workers.broker.interface import Wish
 from workers.broker.prime.egress import ALL, permitted
-from workers.broker.prime.refusals import Refusal
+from workers.broker.refusals import Refusal
 
 MIB_A_GB = 1024
 FOREVER_S = 30 * 24 * 3600.0  # for timeout_minutes -1; the broker's limit is lower

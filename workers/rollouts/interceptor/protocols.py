@@ -15,6 +15,8 @@ from workers.rollouts.interceptor.refusals import Refusal
 from workers.rollouts.interceptor.response_tools import Unsupported
 
 BODY_LIMIT = 32 * 1024**2  # bytes per request
+PARSED_LIMIT = 128 * 1024**2  # bytes that it takes in memory beyond its text: enough for two million token ids
+VALUE_BYTES = 64  # that a value in a list or an object takes at most, an object three times as much
 PROTOCOLS = {
     "/v1/chat/completions": "chat",
     "/v1/chat/completions/tokens": "tokens",
@@ -70,18 +72,35 @@ def translated(protocol: str, body: JsonObject, answer: Answer) -> JsonObject:
     return answer.body
 
 
-async def read_body(request: web.Request) -> tuple[JsonObject, int]:
-    """Return the request's JSON object and its size in bytes. Raises Refusal."""
+async def read_body(request: web.Request) -> bytes:
+    """Return the request's JSON. Raises Refusal."""
     try:
-        raw = await request.read()
-        body: Any = json.loads(raw)
+        return await request.read()
     except web.HTTPRequestEntityTooLarge as error:
         raise Refusal(413, "invalid_request_error", f"a request of more than {BODY_LIMIT} bytes") from error
+
+
+def parsed_size(raw: bytes) -> int:
+    """Return about how many bytes JSON takes once it is parsed, beyond those of its text. Raises Refusal.
+
+    This is an upper bound, because the commas and brackets of texts count too. Without it, a few megabytes of empty
+    lists would take twenty times as much.
+    """
+    size = VALUE_BYTES * (raw.count(b",") + raw.count(b"[") + 3 * raw.count(b"{"))
+    if size > PARSED_LIMIT:
+        raise Refusal(413, "invalid_request_error", "a request of too many values; send fewer lists and objects")
+    return size
+
+
+def parsed(raw: bytes) -> JsonObject:
+    """Return the JSON object of a request. Raises Refusal."""
+    try:
+        body: Any = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise Refusal(400, "invalid_request_error", f"the body is no JSON: {error}") from error
     if not isinstance(body, dict):
         raise Refusal(400, "invalid_request_error", "the body must be a JSON object")
-    return body, len(raw)
+    return body
 
 
 async def send(request: web.Request, protocol: str, body: JsonObject, shown: JsonObject) -> web.StreamResponse:

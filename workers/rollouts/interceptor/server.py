@@ -19,7 +19,8 @@ from envhub.protocol.base import JsonObject
 from envhub.protocol.evals.replays import StoredCall
 from envhub.protocol.evals.rollouts import TurnAgent, Usage
 
-from workers.broker.prime.memory import MEMORY, Memory, body_size
+from workers.broker.interface import ROLLOUT_HEADER
+from workers.broker.memory import MEMORY, Memory, body_size
 from workers.rollouts.agent_parts import agent_of
 from workers.rollouts.interceptor.answers import Answer, Upstream, UpstreamFailed, without_added
 from workers.rollouts.interceptor.call_spans import call_span, tell_call
@@ -29,6 +30,8 @@ from workers.rollouts.interceptor.protocols import (
     PROTOCOLS,
     ask,
     asked_for_tokens,
+    parsed,
+    parsed_size,
     protocol_of,
     read_body,
     send,
@@ -39,10 +42,11 @@ from workers.rollouts.interceptor.replaying import Replaying
 
 logger = logging.getLogger(__name__)
 ANY_JUDGE = "*"  # the name under which a run maps all judges that it does not name
-ROLLOUT_HEADER = "X-Envhub-Rollout"  # set by the runner to the rollout that a judge is asked for
 JUDGES_TOLD = 20
 FILES_TOLD = 20
 JUDGE_CAPS = Caps(calls=1_000_000, tokens=2_000_000_000, concurrency=64, bytes=2**62)
+# Apart from MEMORY, so that requests that wait here while they hold that never wait for each other.
+PARSED: web.AppKey[Memory] = web.AppKey("parsed", Memory)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 # (recorder's name, number of the call, request) -> the request to send
 Shape = Callable[[str, int, JsonObject], JsonObject]
@@ -118,7 +122,7 @@ class Interceptor:
 
     def _app(self, beside: Mapping[str, web.Application]) -> web.Application:
         app = web.Application(client_max_size=BODY_LIMIT)
-        app[MEMORY] = Memory()
+        app[MEMORY], app[PARSED] = Memory(), Memory()
         for prefix, handle in (("/r/{rollout}", self._policy_call), ("/judge", self._judge_call)):
             for path in PROTOCOLS:
                 app.router.add_post(prefix + path, handle)
@@ -178,6 +182,7 @@ class Interceptor:
             owner.add_judge_turns(recorder)
         key = key if owner is not None else ""
         used, more = self._judge_usage.get(key, Usage()), total_usage(recorder.turns)
+        self._judging.spend(more, 0)
         self._judge_usage[key] = Usage(
             prompt_tokens=used.prompt_tokens + more.prompt_tokens,
             completion_tokens=used.completion_tokens + more.completion_tokens,
@@ -188,10 +193,10 @@ class Interceptor:
     ) -> web.StreamResponse:
         """Ask the upstream, record the turn and answer. Raises Refusal."""
         is_judge, asked = recorder.route == "judge", body
-        if not is_judge:
-            self._run.enter()
         number = recorder.calls
         async with recorder.call() as began, self._run.gate:
+            if not is_judge:
+                self._run.enter()  # not for a call beyond the rollout's caps, which it may repeat endlessly
             if not is_judge and protocol != "tokenize":
                 body = self._shape(recorder.name, number, body)
             with call_span(recorder, protocol, upstream.model, body) as traced:
@@ -260,9 +265,10 @@ class Interceptor:
 async def counted_body(request: web.Request) -> AsyncIterator[tuple[JsonObject, int]]:
     """Read a call's body once the box may hold that much, and count it until the call is answered. Raises Refusal."""
     async with request.app[MEMORY].hold(body_size(request, BODY_LIMIT)) as room:
-        body, size = await read_body(request)
-        room.shrink(size)
-        yield body, size
+        raw = await read_body(request)
+        room.shrink(len(raw))
+        async with request.app[PARSED].hold(parsed_size(raw)):
+            yield parsed(raw), len(raw)
 
 
 def estimated_size(answer: Answer) -> int:

@@ -10,6 +10,8 @@ from typing import Any
 from envhub.packaging.calls import LOOK_BACK, is_worth_sharing, list_in, most_in_common
 from envhub.protocol.base import JsonObject
 
+from workers.rollouts.json_memory import memory_of
+
 
 @dataclass(frozen=True)
 class _Asked:
@@ -28,7 +30,10 @@ class Sharing:
         self._fields: dict[str, tuple[Any, int]] = {}  # the latest values with their sizes
 
     def once(self, request: JsonObject) -> tuple[JsonObject, int]:
-        """Return the request with parts of earlier requests reused, and the number of bytes saved by it."""
+        """Return the request with parts of earlier requests reused, and the number of bytes saved by it.
+
+        That is less, also less than 0, by what the values of the rest take in memory beyond their text.
+        """
         shared, saved = dict(request), 0
         name = list_in(request)
         for field, value in request.items():
@@ -39,7 +44,9 @@ class Sharing:
                 shared[field] = before
                 saved += size
             else:
-                self._fields[field] = value, _size(value)
+                size = _size(value)
+                self._fields[field] = value, size
+                saved -= max(0, memory_of(value) - size)
         if name:
             shared[name], more = self._items(name, request[name])
             saved += more
@@ -52,7 +59,8 @@ class Sharing:
         whole = [*best.items[:alike], *items[alike:]]
         sizes = [*best.sizes[:alike], *map(_size, items[alike:])]
         self._asked.appendleft(_Asked(field, whole, sizes))
-        return whole, sum(sizes[:alike])
+        more = sum(map(memory_of, items[alike:])) - sum(sizes[alike:])
+        return whole, sum(sizes[:alike]) - max(0, more)
 
 
 def _size(value: object) -> int:

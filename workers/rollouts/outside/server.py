@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import certifi
 from aiohttp import web
@@ -61,6 +62,7 @@ class OutsideServer:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         asked = f"{request.scheme}://{request.host}{request.raw_path}"
         try:
+            check_address(asked)
             return await self._files.answer(request, asked)
         except NotHere as reason:
             self._tell(request.method, asked, str(reason))
@@ -75,3 +77,11 @@ class OutsideServer:
         if (method, plain) not in self.lacking and len(self.lacking) < MOST_TOLD:
             self.lacking[method, plain] = None
             self._log(f"no answer to {method} {plain}: {reason}")
+
+
+def check_address(url: str) -> None:
+    """Raise NotHere for a URL that cannot be parsed: a box may send any Host header."""
+    try:
+        _ = urlsplit(url).port
+    except ValueError as error:
+        raise NotHere(f"its address is malformed: {error}"[:300]) from error

@@ -83,6 +83,23 @@ async def test_a_command_begins_once_the_client_has_read_the_head(client: FakeCl
     assert began.exists()
 
 
+async def test_a_bad_variable_of_a_command_is_refused_before_it_is_started(client: FakeClient) -> None:
+    made = await client.run("sleep", "60")
+    status, told = await client.call("POST", f"/containers/{made}/exec", {"Cmd": ["true"], "Env": ["=x"]})
+    assert (status, "bad name" in told["message"]) == (422, True)
+
+
+async def test_a_fault_while_a_command_is_started_ends_the_connection(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*given: Any) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(engine.Engine, "start_exec", fail)
+    async with asyncio.timeout(20):
+        assert await client.exec(await client.run("sleep", "60"), "true") == (None, "", "")
+
+
 async def test_a_client_that_reads_slowly_holds_its_command_back() -> None:
     class Process:
         held: list[bool] = []
@@ -92,24 +109,39 @@ async def test_a_client_that_reads_slowly_holds_its_command_back() -> None:
 
     written, process = Output(), Process()
     written.process = process  # type: ignore[assignment]
-    follower = written.follow(past=False)
-    for _ in range(6):
-        written.feed("stdout", bytes(output.BEHIND // 4))
-    assert process.held == [True]
-    written.end()
-    assert sum([len(data) async for _, data in follower]) == 6 * (output.BEHIND // 4)
-    assert process.held == [True, False]
+    with written.follow(past=False) as follower:
+        for _ in range(6):
+            written.feed("stdout", bytes(output.BEHIND // 4))
+        assert process.held == [True]
+        written.end()
+        assert sum([len(data) async for _, data in follower]) == 6 * (output.BEHIND // 4)
+        assert process.held == [True, False]
     for _ in range(8):
         written.feed("stdout", bytes(output.KEPT // 4))
     assert sum(len(data) for _, data in written.kept) <= output.KEPT
 
 
+async def test_a_client_that_leaves_while_it_is_sent_earlier_output_holds_nothing_back(
+    client: FakeClient, tmp_path: Path
+) -> None:
+    go_on, size = tmp_path / "go-on", 2 * output.BEHIND
+    write = f"head -c {size} /dev/zero"
+    made = await client.run("sh", "-c", f"{write}; until [ -e {go_on} ]; do sleep 0.05; done; {write}; exit 3")
+    logs = f"/containers/{made}/logs?stdout=1"
+    async with asyncio.timeout(60):
+        while len((await client.call("GET", logs))[1]) < size:
+            pass
+        async with client.http.get(f"http://engine/v1.43{logs}&follow=1"):
+            go_on.touch()
+        assert (await client.call("POST", f"/containers/{made}/wait"))[1] == {"StatusCode": 3}
+
+
 @pytest.mark.parametrize("streams", [("stdout",), ("stdout", "stderr")])
 async def test_single_bytes_of_output_count_for_what_they_take(streams: tuple[Stream, ...]) -> None:
     written = Output(keep=20_000)
-    follower = written.follow(past=False)
-    for number in range(10_000):
-        written.feed(streams[number % len(streams)], b"y")
+    with written.follow(past=False) as follower:
+        for number in range(10_000):
+            written.feed(streams[number % len(streams)], b"y")
     assert len(written.kept) * OVERHEAD <= written.kept.size <= 20_000
     assert follower.size == 10_000 + OVERHEAD * (3 if len(streams) == 1 else 10_000)
 
@@ -145,6 +177,19 @@ async def test_files_go_in_and_out_as_archives(client: FakeClient, tmp_path: Pat
     assert (await client.call("HEAD", where, params={"path": "/nothing/there"}))[0] == 404
     refused = await client.http.put(f"http://engine{where}", params={"path": str(folder / "a.txt")}, data=b"x")
     assert refused.status == 400
+
+
+async def test_a_client_that_leaves_while_it_sends_an_archive_leaves_no_command_behind(client: FakeClient) -> None:
+    made = await client.run("sleep", "60")
+    (held,) = client.session.sandboxes.values()
+    _, writer = await asyncio.open_unix_connection(client.socket)
+    writer.write(f"PUT /containers/{made}/archive?path=/tmp HTTP/1.1\r\nHost: engine\r\n".encode())
+    writer.write(b"Content-Length: 10240\r\n\r\nhalf a header")
+    async with asyncio.timeout(20):
+        while len(held.processes) < 3:  # the container's, stat, tar
+            await asyncio.sleep(0.01)
+        writer.close()
+        assert (await held.processes[3].wait()).exit_code
 
 
 async def test_it_is_stopped_killed_and_started_again(client: FakeClient) -> None:

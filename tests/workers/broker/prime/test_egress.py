@@ -6,7 +6,7 @@ import pytest
 
 from tests.workers.broker.prime.service import Client
 from workers.broker.prime.egress import permitted
-from workers.broker.prime.refusals import Refusal
+from workers.broker.refusals import Refusal
 
 RUN = ("packages.example.org", "a.example.org:443", "b.example.org:80")
 

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from tests.workers.broker.prime.service import RPC, Client
-from workers.broker.prime import bodies
+from workers.broker import bodies
 from workers.broker.prime.protobuf import blob_field
 
 DEEP = b"[" * 500_000

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from typing import Any
 
 import pytest
 
+from tests.fakes.sandboxes import FakeProcess
 from tests.workers.broker.prime.service import Client, session_message, start_message
 from workers.broker.interface import State
 from workers.broker.prime import live
@@ -33,6 +35,30 @@ async def test_a_command_ends_with_the_call_of_a_client_that_goes(client: Client
     async with asyncio.timeout(5):
         result = await held.processes[1].wait()
     assert result.exit_code == 128 + signal.SIGKILL
+
+
+async def test_a_command_whose_client_goes_while_it_is_started_ends(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, asked, gone = await client.create(), asyncio.Event(), asyncio.Event()
+    begin = held.start
+
+    async def start(*given: Any, **more: Any) -> FakeProcess:
+        asked.set()
+        await gone.wait()
+        return await begin(*given, **more)
+
+    monkeypatch.setattr(held, "start", start)
+    async with asyncio.timeout(20):
+        running = asyncio.create_task(client.run(held, start_message("exec sleep 60")))
+        await asked.wait()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await client.unary(held, "List", b"")  # the server has seen by then that the client has gone
+        gone.set()
+        while not held.processes:
+            await asyncio.sleep(0.01)
+        assert (await held.processes[1].wait()).exit_code == 128 + signal.SIGKILL
 
 
 async def test_a_named_process_reads_what_is_sent_and_outlives_its_stream(client: Client) -> None:

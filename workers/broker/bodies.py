@@ -7,8 +7,8 @@ from typing import TypeVar
 from aiohttp import web
 from pydantic import BaseModel
 
-from workers.broker.prime.memory import MEMORY, body_size
-from workers.broker.prime.refusals import Refusal
+from workers.broker.memory import MEMORY, body_size
+from workers.broker.refusals import Refusal
 
 JSON_LIMIT = 4 * 1024 * 1024
 Body = TypeVar("Body", bound=BaseModel)
