@@ -18,6 +18,8 @@ from envhub.client.sandboxes import SandboxFailed
 from envhub.errors import UsageError
 from envhub.protocol.sandboxes.sandboxes import BASE_IMAGE, SandboxRequest, SandboxState, SandboxView
 
+# codes of errors that tell less than the end of the process's output does
+ENDED = {"process_ended", "process_not_found", "sandbox_ended"}
 LISTED = Fit(drop=("created", "labels", "ends", "image"), wrap=("state", "labels"))
 
 
