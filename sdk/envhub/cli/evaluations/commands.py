@@ -179,6 +179,6 @@ def delete(
 ) -> None:
     """Delete an evaluation and its rollouts."""
     session = current(ctx)
-    ask_to_delete(f"evaluation {evaluation_id}", yes=yes)
+    ask_to_delete(session, f"evaluation {evaluation_id}", yes=yes)
     session.hub.evaluations.delete(evaluation_id)
     session.show({"deleted": evaluation_id}, lambda: session.out.print("deleted"))

@@ -90,7 +90,7 @@ def delete(
 ) -> None:
     """Delete stored data."""
     session = current(ctx)
-    ask_to_delete(f"{kind} {name}", yes=yes)
+    ask_to_delete(session, f"{kind} {name}", yes=yes)
     if kind == "dataset" or kind == "model":
         session.hub.data.delete(kind, name)
     else:

@@ -121,7 +121,7 @@ def delete(ctx: typer.Context, name: Reference, yes: Yes = False, json: JsonFlag
     """Delete a model."""
     session = current(ctx)
     reference = model_reference(session, name)
-    ask_to_delete(f"model {reference}", yes=yes)
+    ask_to_delete(session, f"model {reference}", yes=yes)
     session.hub.models.delete(reference)
     session.show({"deleted": reference}, lambda: session.out.print(f"deleted {reference}"))
 

@@ -204,7 +204,7 @@ def delete(
     """End sandboxes and delete their contents."""
     session = current(ctx)
     ids = [read_id(ctx, text) for text in sandbox_ids]
-    ask_to_delete("the sandbox" if len(ids) == 1 else f"{len(ids)} sandboxes", yes=yes)
+    ask_to_delete(session, "the sandbox" if len(ids) == 1 else f"{len(ids)} sandboxes", yes=yes)
     for sandbox_id in ids:
         session.hub.sandboxes.delete(sandbox_id)
     session.show({"deleted": ids}, lambda: session.out.print(f"ended {', '.join(ids)}"))
