@@ -30,6 +30,7 @@ from envhub.cli.sandboxes.commands import (
     variables,
     wait_for,
 )
+from envhub.cli.terminal.owners import Owner
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import ApiError, ConnectionFailed, EnvhubError, UsageError
 from envhub.protocol.sandboxes.sandboxes import BASE_IMAGE, OutputEvent, ProcessRequest
@@ -72,13 +73,14 @@ def run(
     cwd: Cwd = None,
     stdin: Stdin = False,
     limit: Limit = None,
+    owner: Owner = None,
     json: JsonFlag = False,
 ) -> None:
     """Create a sandbox, run one command in it, end it, and exit with the command's status."""
     session = current(ctx)
     process = process_of(command, cwd, None, stdin=stdin)
     request = request_of(image=image, cpus=cpus, memory=memory, disk=disk, timeout=timeout, idle=idle, env=env,
-                         network=network, model=model, owner=session.configuration.owner)  # fmt: skip
+                         network=network, model=model, owner=owner or session.configuration.owner)  # fmt: skip
     view = session.hub.sandboxes.create(request)
     try:
         wait_for(session, view)
