@@ -34,6 +34,7 @@ class TrainingHub:
     done: int = 0
     end: RunState = RunState.SUCCEEDED
     requests: list[TrainingRequest] = field(default_factory=list)
+    owners: list[str | None] = field(default_factory=list)  # of the requests, where the caller named one
     stopped: bool = False
     deployments: list[DeploymentView] = field(default_factory=list)
 
@@ -88,6 +89,7 @@ class TrainingHub:
         )
 
     def _create(self, request: httpx.Request) -> Any:
+        self.owners.append(request.url.params.get("owner"))
         body = TrainingRequest.model_validate_json(request.content)
         try:
             read_training_request(body)

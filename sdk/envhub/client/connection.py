@@ -24,7 +24,9 @@ from envhub.proxies import HOME
 Model = TypeVar("Model", bound=BaseModel)
 Params = Mapping[str, str | int | float | bool | Sequence[str] | None]
 CHUNK = 1024 * 1024
-RETRIED_STATUS = {429, 502, 503, 504}
+RETRIED_STATUS = {502, 503, 504}  # of requests that may be sent twice
+TOO_MANY = 429  # any request may be sent again: it was refused before anything was done
+LONGEST_PAUSE_S = 60.0
 IDEMPOTENT = {"GET", "HEAD", "PUT", "DELETE"}
 HINTS = {
     401: "Log in with `hub login`, or set HUB_TOKEN.",
@@ -49,7 +51,7 @@ class Retry:
         """Sleep after attempt number `attempt` (from 0); a Retry-After header wins, up to a minute."""
         self.notice(problem)
         seconds = min(self.base * 2**attempt, self.longest)
-        self.sleep(min(float(retry_after), 60.0) if retry_after.isdigit() else seconds)
+        self.sleep(min(float(retry_after), LONGEST_PAUSE_S) if retry_after.isdigit() else seconds)
 
 
 class Connection:
@@ -111,7 +113,7 @@ class Connection:
         repeatable: bool = False,
         **params: str | None,
     ) -> Model:
-        """POST `body`. Retries after sending only if `repeatable`: a second delivery does no harm."""
+        """POST `body`. Unless `repeatable` (a second delivery does no harm), retries only what was surely not done."""
         return self._parse(self.send("POST", path, params=params, body=body, repeatable=repeatable), answer)
 
     def put(self, path: str, body: BaseModel | None, answer: type[Model]) -> Model:
@@ -123,7 +125,7 @@ class Connection:
         return self._parse(self.send("PATCH", path, body=body, repeatable=True, only_set=True), answer)
 
     def delete(self, path: str, /, **params: str) -> None:
-        """DELETE `path`."""
+        """DELETE `path`. If a first attempt may have done it already, a second one that finds nothing is a success."""
         self.send("DELETE", path, params=params)
 
     def send(
@@ -167,7 +169,7 @@ class Connection:
         presigned = url.startswith(("http://", "https://"))
         sent = {**({} if presigned else self._credentials()), "Accept": "*/*", **(headers or {})}
         try:
-            with self._http.stream("GET", self._address(url), headers=sent, params=_given(params)) as response:
+            with self._opened(self._address(url), sent, _given(params)) as response:
                 if response.has_redirect_location:
                     target = str(response.next_request.url) if response.next_request else ""
                     if not presigned:
@@ -181,6 +183,17 @@ class Connection:
                 yield response
         except httpx.TransportError as error:
             raise connection_failed(self.url, error) from error
+
+    @contextmanager
+    def _opened(self, url: str, headers: Mapping[str, str], params: Params | None) -> Iterator[httpx.Response]:
+        """GET without reading the body; pauses if the hub asks for it."""
+        for attempt in range(self._retry.attempts):
+            with self._http.stream("GET", url, headers=headers, params=params) as response:
+                if attempt + 1 == self._retry.attempts or not _is_to_pause(response):
+                    yield response
+                    return
+                response.read()
+            self._pause(attempt, response)
 
     def pieces(self, url: str) -> Iterator[bytes]:
         """GET the bytes of something immutable, resuming after a broken connection."""
@@ -249,16 +262,13 @@ class Connection:
                     return
                 problem = api_error(response)
                 # 500 may be S3's InternalError, which is worth a retry
-                if last or response.status_code not in {*RETRIED_STATUS, 500}:
+                if last or response.status_code not in {*RETRIED_STATUS, TOO_MANY, 500}:
                     raise problem
             self._retry.wait(attempt, problem.message)
 
     def post_form(self, path: str, form: Mapping[str, str]) -> httpx.Response:
         """POST a form and return any response but a redirect, since the caller reads the 400s of RFC 8628."""
-        try:
-            response = self._http.post(self._address(path), data=dict(form))
-        except httpx.TransportError as error:
-            raise connection_failed(self.url, error) from error
+        response = self._attempts(self._http.build_request("POST", self._address(path), data=dict(form)))
         self._refuse_redirect(response)
         return response
 
@@ -285,7 +295,8 @@ class Connection:
                 hint="Is HUB_URL the address of a hub? If a proxy asks for a login in front of it, let /api/ through.",
             )
 
-    def _attempts(self, request: httpx.Request, *, retry_sent: bool) -> httpx.Response:
+    def _attempts(self, request: httpx.Request, *, retry_sent: bool = False) -> httpx.Response:
+        may_be_done = False
         for attempt in range(self._retry.attempts):
             last = attempt + 1 == self._retry.attempts
             try:
@@ -295,12 +306,20 @@ class Connection:
                 problem = connection_failed(self.url, error)
                 if last or not (retry_sent or never_sent):
                     raise problem from error
+                may_be_done |= not never_sent
                 self._retry.wait(attempt, problem.message)
                 continue
-            if last or not retry_sent or response.status_code not in RETRIED_STATUS:
+            if may_be_done and request.method == "DELETE" and response.status_code == httpx.codes.NOT_FOUND:
+                return httpx.Response(httpx.codes.NO_CONTENT, request=request)
+            repeatable = retry_sent and response.status_code in RETRIED_STATUS
+            if last or not (repeatable or _is_to_pause(response)):
                 return response
-            self._retry.wait(attempt, api_error(response).message, response.headers.get("retry-after", ""))
+            may_be_done |= repeatable
+            self._pause(attempt, response)
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _pause(self, attempt: int, response: httpx.Response) -> None:
+        self._retry.wait(attempt, api_error(response).message, response.headers.get("retry-after", ""))
 
     def _parse(self, response: httpx.Response, answer: type[Model]) -> Model:
         try:
@@ -344,6 +363,12 @@ def connection_failed(url: str, error: httpx.TransportError) -> ConnectionFailed
     return ConnectionFailed(
         f"cannot reach {url.split('?')[0]}: {reason}", hint="Is the hub running? Set HUB_URL, or run `hub login URL`."
     )
+
+
+def _is_to_pause(response: httpx.Response) -> bool:
+    """Whether too much was asked for at once. A limit for an hour or a day is told at once instead."""
+    wait = response.headers.get("retry-after", "")
+    return response.status_code == TOO_MANY and not (wait.isdigit() and float(wait) > LONGEST_PAUSE_S)
 
 
 def api_error(response: httpx.Response) -> ApiError:

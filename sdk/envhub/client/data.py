@@ -7,6 +7,7 @@ from pathlib import Path
 
 from envhub.client.blobs import Blobs, LocalBlob, Progress
 from envhub.client.connection import Connection
+from envhub.client.directories import files_below
 from envhub.client.pages import iterate
 from envhub.protocol.base import Page
 from envhub.protocol.data import DataFile, DataKind, DataRequest, DataView
@@ -33,13 +34,11 @@ class Data:
         revision: str = "",
         progress: Progress | None = None,
     ) -> DataView:
-        """Upload a directory as a snapshot of the repository, without hidden files.
+        """Upload a directory as a snapshot of the repository, without hidden files. Links to files are followed.
 
         The snapshot becomes the pinned one unless `revision` is given, a commit or tag by which packages request it.
         """
-        found = (path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
-        paths = sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(directory).parts))
-        blobs = {str(path.relative_to(directory)): LocalBlob.of(path) for path in paths}
+        blobs = {name: LocalBlob.of(path) for name, path in files_below(directory).items()}
         self._blobs.ensure(blobs.values(), progress)
         files = tuple(DataFile(path=name, sha256=blob.sha256, size=blob.size) for name, blob in blobs.items())
         return self._hub.put(f"/data/{kind}/{repository}", DataRequest(files=files, revision=revision), DataView)

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from envhub.client.blobs import Blobs, LocalBlob, Progress
 from envhub.client.connection import Connection
+from envhub.client.directories import files_below
 from envhub.client.pages import iterate
 from envhub.errors import EnvhubError
 from envhub.protocol.base import Page
@@ -50,10 +51,11 @@ class Models:
         visibility: Visibility | None = None,
         progress: Progress | None = None,
     ) -> ModelView:
-        """Upload a model directory and register it, without hidden files (.git, .cache, .env)."""
-        found = (path for path in directory.rglob("*") if path.is_file())
-        paths = sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(directory).parts))
-        blobs = {str(path.relative_to(directory)): LocalBlob.of(path) for path in paths}
+        """Upload a model directory and register it, without hidden files (.git, .cache, .env).
+
+        Links to files are followed.
+        """
+        blobs = {name: LocalBlob.of(path) for name, path in files_below(directory).items()}
         self._blobs.ensure(blobs.values(), progress, owner=reference.partition("/")[0])
         files = {name: blob.sha256 for name, blob in blobs.items()}
         request = LocalModelRequest(engine=engine, files=files, visibility=visibility)

@@ -58,6 +58,25 @@ def test_what_is_no_file_or_no_directory_is_told(hub: Cli, words: Path, tmp_path
     assert not OutsideFile.objects.exists()
 
 
+def test_a_snapshot_of_the_hugging_face_cache_is_links_to_files(hub: Cli, tmp_path: Path) -> None:
+    blob, snapshot = tmp_path / "datasets--o--rows/blobs/0123", tmp_path / "datasets--o--rows/snapshots/abc"
+    for path in (blob, snapshot / "data/train.jsonl"):
+        path.parent.mkdir(parents=True)
+    blob.write_text(json.dumps({"n": 1}))
+    (snapshot / "data/train.jsonl").symlink_to("../../../blobs/0123")
+    hub("data", "add", "o/rows", str(snapshot))
+    stored = resolve(kind="dataset", repository="o/rows", revision="main")
+    assert list(stored.files.values_list("path", "size")) == [("data/train.jsonl", 8)]
+
+
+def test_a_link_to_a_folder_is_refused_by_name(hub: Cli, tmp_path: Path) -> None:
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    (rows / "train.jsonl").write_text("{}")
+    (rows / "again").symlink_to(".")
+    assert f"{rows / 'again'} is a link to a folder" in hub("data", "add", "o/rows", str(rows), code=2).stderr
+
+
 def test_a_revision_that_packages_pin_is_found_beside_what_main_means(hub: Cli, tmp_path: Path) -> None:
     commit = "0123456789abcdef0123456789abcdef01234567"
     rows = tmp_path / "rows"

@@ -62,7 +62,9 @@ def test_two_versions_are_compared(cli: Cli) -> None:
     create_ready_version(cli.user)
     push_pair(cli.user, build_pair(version="0.2.0", files={"notes.txt": "more\n"}))
     shown = cli("env", "diff", f"{cli.user.username}/tiny-env@0.1.0", "0.2.0")
-    assert "added" in shown.stdout
-    assert "+more" in shown.stdout
+    lines = shown.stdout.splitlines()
+    assert {"added notes.txt", "+more"} < set(lines)
+    same = cli("env", "diff", f"{cli.user.username}/tiny-env@0.1.0", "0.1.0")
+    assert same.stdout == "0.1.0 and 0.1.0 are the same\n"
     assert "/diff?a=0.1.0&b=0.2.0" in shown.stderr
     cli("env", "diff", f"{cli.user.username}/tiny-env@0.1.0", "9", code=1)

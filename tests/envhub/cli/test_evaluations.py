@@ -212,7 +212,8 @@ def test_sampling_has_flags_of_its_own_which_join_the_table_and_the_file(cli: Cl
     create_endpoint(cli.user, "stub")
     Path("one.toml").write_text('max_tokens = 9\n[[eval]]\nenv_id = "tiny-env"\n')
     flags = ("-m", "alice/stub", "-T", "0.5", "-S", '{"top_p": 1}', "--no-wait")
-    assert cli.json("eval", "run", "one.toml", *flags)["config"]["sampling"] == {
+    (of_file,) = cli.json("eval", "run", "one.toml", *flags)
+    assert of_file["config"]["sampling"] == {
         "max_tokens": 9,
         "temperature": 0.5,
         "top_p": 1,
@@ -269,6 +270,32 @@ def test_a_file_starts_several_evaluations_and_flags_win(cli: Cli) -> None:
     assert [view["config"]["rollouts_per_example"] for view in views] == [1, 1]
 
 
+SECOND = 'model = "alice/stub"\n[[eval]]\nenv_id = "tiny-env"\n[[eval]]\nenv_id = "{}"\nmodel = "{}"\n'
+
+
+@pytest.mark.parametrize(
+    ("environment", "model", "words"),
+    [("absent", "stub", "absent"), ("tiny-env", "absent", "`hub model add absent --base-url URL`")],
+)
+def test_of_a_file_with_a_name_that_is_not_there_nothing_starts(
+    cli: Cli, environment: str, model: str, words: str
+) -> None:
+    create_ready_version(cli.user)
+    create_endpoint(cli.user, "stub")
+    Path("both.toml").write_text(SECOND.format(environment, model))
+    assert words in cli("eval", "run", "both.toml", "--no-wait", code=1).stderr
+    assert not Evaluation.objects.exists()
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_what_a_file_has_queued_before_a_failure_is_told(cli: Cli, flags: tuple[str, ...]) -> None:
+    create_ready_version(cli.user)
+    create_endpoint(cli.user, "stub")
+    Path("both.toml").write_text(SECOND.format("tiny-env", "stub") + 'secrets = ["ABSENT"]\n')
+    failed = cli("eval", "run", "both.toml", "--no-wait", *flags, code=1).stderr
+    assert f"Queued already: `hub eval cancel {Evaluation.objects.get().pk}`" in failed
+
+
 @pytest.mark.parametrize(
     "arguments", [["tiny-env"], ["tiny-env", "-m", "x", "--env-args", "[1]"], ["tiny-env", "-m", "x", "-n", "-5"]]
 )
@@ -310,9 +337,10 @@ def test_an_export_into_a_directory_that_is_not_there_names_it(cli: Cli, pushed:
     assert "no directory nowhere" in cli("eval", "export", pushed, "nowhere/all.parquet", code=2).stderr
 
 
+@pytest.mark.parametrize("command", ["run", "resume"])
 @pytest.mark.parametrize(("record", "code"), [(make_record(0, 0), 0), (make_failure(0, 0), 1)])
 def test_an_evaluation_that_scored_nothing_is_a_failed_command(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, record: RolloutRecord, code: int
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str, record: RolloutRecord, code: int
 ) -> None:
     def followed(session: Session, view: EvaluationView) -> EvaluationView:
         """As its worker would end it."""
@@ -322,9 +350,16 @@ def test_an_evaluation_that_scored_nothing_is_a_failed_command(
         return session.hub.evaluations.get(view.id)
 
     monkeypatch.setattr("envhub.cli.evaluations.run.follow", followed)
+    monkeypatch.setattr("envhub.cli.evaluations.commands.follow", followed)
     create_ready_version(cli.user)
     create_endpoint(cli.user, "stub")
-    cli("eval", "run", "tiny-env", "-m", "stub", "-n", "1", "-r", "1", code=code)
+    told = ("eval", "run", "tiny-env", "-m", "stub", "-n", "1", "-r", "1")
+    if command == "run":
+        cli(*told, code=code)
+        return
+    begun = cli.json(*told, "--no-wait")
+    cli("eval", "cancel", begun["id"])
+    cli("eval", "resume", begun["id"], code=code)
 
 
 def test_a_rollout_is_read_as_a_conversation(cli: Cli) -> None:

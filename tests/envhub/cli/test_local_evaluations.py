@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -179,6 +180,21 @@ def test_results_are_shown_and_the_rest_is_evaluated_without_a_hub(
     said = capsys.readouterr()
     assert said.err.count("not uploaded: cannot reach http://hub.test") == 2
     assert said.out.count("1/1 scored") == said.out.count("outputs/evals/tiny-env--m/") == 2
+
+
+@pytest.mark.parametrize(("from_file", "kind"), [(True, list), (False, dict)])
+def test_as_json_the_results_of_a_file_are_always_a_list(
+    session: Session, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], from_file: bool, kind: type
+) -> None:
+    async def evaluate(*given: Any) -> None:
+        given[3].touch()
+        given[4].append(RolloutRecord(example=0, rollout=0, example_hash="0" * 64, outcome=Outcome.OK, reward=1.0))
+
+    monkeypatch.setattr("envhub.cli.evaluations.local._evaluate", evaluate)
+    found = one(session, "tiny-env", Endpoint("http://127.0.0.1:1/v1"))
+    session.json = True
+    run_local(session, [replace(found, options=replace(found.options, skip_upload=True))], from_file=from_file)
+    assert type(json.loads(capsys.readouterr().out)) is kind
 
 
 @pytest.mark.parametrize("problem", [EnvhubError("it does not load"), KeyboardInterrupt()])

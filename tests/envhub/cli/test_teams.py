@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 from django.core import mail
+from envhub.errors import EnvhubError
 from pytest_django import Settings
 
 from hub.accounts.models import Membership
 from hub.evals.models import Evaluation
 from hub.registry.models import Environment
+from hub.sandboxes.models import Sandbox
 from hub.secrets.models import Secret
 from tests.envhub.cli.conftest import Cli, MakeCli
 from tests.factories.accounts import make_user
@@ -121,3 +123,12 @@ def test_an_evaluation_is_started_for_a_team(cli: Cli, bob: Cli, team: str) -> N
     assert "member" in bob("eval", "cancel", started["id"], code=1).stderr
     Membership.objects.get(user=bob.user, owner__slug=team).delete()
     bob("eval", "show", started["id"], code=1)
+
+
+def test_a_command_is_run_in_a_sandbox_of_a_team(cli: Cli, team: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_worker(*_: object) -> None:
+        raise EnvhubError("no worker is here")
+
+    monkeypatch.setattr("envhub.cli.sandboxes.execute.wait_for", no_worker)
+    cli("sandbox", "run", "--team", team, "--", "true", code=1)
+    assert Sandbox.objects.get().owner.slug == team

@@ -167,6 +167,20 @@ def test_init_writes_the_learning_rate_that_it_was_given(hub: Trainer, given: st
     assert f"learning_rate = {written}\n" in Path("configs/train/reverse-text.toml").read_text()
 
 
+@pytest.mark.parametrize("option", ["--learning-rate", "--batch", "--steps"])
+def test_init_leaves_no_file_that_no_run_takes(hub: Trainer, option: str) -> None:
+    wrong = hub("train", "init", "--env", "reverse-text", "--model", "hub/tiny", option, "0", "--no-submit", code=2)
+    assert "greater than" in wrong.stderr
+    assert not Path("configs").exists()
+
+
+def test_init_submits_for_a_team(hub: Trainer) -> None:
+    asked = ("train", "init", "--env", "reverse-text", "--model", "hub/tiny", "--team", "acme")
+    assert "hub train run configs/train/reverse-text.toml --team acme" in hub(*asked, "--no-submit").stdout
+    hub(*asked, "--force", "--yes", "--no-wait")
+    assert hub.hub.owners == ["acme"]
+
+
 def test_init_overwrites_nothing_and_needs_a_model(hub: Trainer) -> None:
     hub("train", "init", "--env", "reverse-text", "--path", "train.toml", "--model", "m", code=2)
     assert "no model given" in hub("train", "init", "--env", "reverse-text", code=2).stderr

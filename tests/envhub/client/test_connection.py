@@ -101,6 +101,43 @@ def test_the_servers_own_wait_is_kept_to() -> None:
     assert server.waits == [7.0]
 
 
+def test_a_write_is_sent_again_after_the_pause_that_the_hub_asks_for() -> None:
+    code = {"device_code": "d", "user_code": "u", "verification_uri": "v", "verification_uri_complete": "v",
+            "expires_in": 600, "interval": 5}  # fmt: skip
+    server = Server(httpx.Response(429, headers={"Retry-After": "7"}), httpx.Response(200, json=code))
+    assert server.client().accounts.start_device_login().user_code == "u"
+    assert (len(server.requests), server.waits) == (2, [7.0])
+    server = Server(httpx.Response(429, headers={"Retry-After": "7"}), httpx.Response(204))
+    server.client().sandboxes.write("some-id", 1, b"typed")
+    assert [request.content for request in server.requests] == [b"typed", b"typed"]
+
+
+def test_a_download_keeps_to_the_pause_that_the_hub_asks_for(tmp_path: Path) -> None:
+    server = Server(httpx.Response(429, headers={"Retry-After": "7"}), httpx.Response(200, content=b"whole"))
+    server.client().evaluations.export("some-id", tmp_path / "all.jsonl", format="jsonl")
+    assert ((tmp_path / "all.jsonl").read_bytes(), server.waits) == (b"whole", [7.0])
+
+
+def test_a_limit_of_an_hour_is_told_at_once() -> None:
+    server = Server(httpx.Response(429, headers={"Retry-After": "3000"}))
+    with pytest.raises(RateLimited):
+        server.client().accounts.me()
+    assert (len(server.requests), server.waits) == (1, [])
+
+
+@pytest.mark.parametrize("first", [httpx.ReadTimeout("slow"), _error(504)], ids=repr)
+def test_what_a_first_attempt_has_deleted_already_is_no_failure(first: httpx.Response | Exception) -> None:
+    server = Server(first, _error(404))
+    server.client().models.delete("alice/gpt")
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("first", [httpx.ConnectError("refused"), httpx.Response(429)], ids=repr)
+def test_what_was_never_there_to_delete_is_told(first: httpx.Response | Exception) -> None:
+    with pytest.raises(NotFound):
+        Server(first, _error(404)).client().models.delete("alice/gpt")
+
+
 def test_a_write_that_may_have_arrived_is_not_repeated() -> None:
     for answer in (_error(503), httpx.ReadTimeout("slow")):
         server = Server(answer)

@@ -157,7 +157,7 @@ def delete(ctx: typer.Context, name: Name, yes: Yes = False, json: JsonFlag = Fa
     session = current(ctx)
     reference = parse(session, name)
     session.hub.environments.get(reference.environment)  # one that is not there is no question
-    ask_to_delete(str(reference), yes=yes)
+    ask_to_delete(session, str(reference), yes=yes)
     if reference.version:
         session.hub.environments.delete_version(reference.environment, reference.version)
     else:

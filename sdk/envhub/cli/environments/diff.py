@@ -37,10 +37,10 @@ def _print(session: Session, found: VersionDiff) -> None:
     if found.checks:
         session.table(("check", found.a, found.b), [(one.name, one.old, one.new) for one in found.checks])
     for one in found.files:
-        session.write(f"{one.change} {one.path}{f' ({one.note})' if one.note else ''}")
+        session.write(f"{one.change} {one.path}{f' ({one.note})' if one.note else ''}\n")
         if one.diff:
-            session.write(one.diff)
+            session.write(f"{one.diff}\n")
     if found.more_files:
-        session.write(f"and {found.more_files} more files")
+        session.write(f"and {found.more_files} more files\n")
     if not (found.flipped or found.packages or found.checks or found.files):
-        session.write(f"{found.a} and {found.b} are the same")
+        session.write(f"{found.a} and {found.b} are the same\n")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from envhub.cli.evaluations.follow import follow
+from envhub.cli.evaluations.follow import exit_unless_scored, follow
 from envhub.cli.evaluations.summary import coverage, origin, print_summary, print_with_failure, score
 from envhub.cli.runs import print_log
 from envhub.cli.terminal import completing
@@ -155,6 +155,8 @@ def resume(
     view = session.hub.evaluations.resume(evaluation_id)
     ended = follow(session, view) if wait else view
     session.show(ended, lambda: print_summary(session, ended))
+    if wait:
+        exit_unless_scored([ended])
 
 
 def set_visibility(
@@ -177,6 +179,6 @@ def delete(
 ) -> None:
     """Delete an evaluation and its rollouts."""
     session = current(ctx)
-    ask_to_delete(f"evaluation {evaluation_id}", yes=yes)
+    ask_to_delete(session, f"evaluation {evaluation_id}", yes=yes)
     session.hub.evaluations.delete(evaluation_id)
     session.show({"deleted": evaluation_id}, lambda: session.out.print("deleted"))

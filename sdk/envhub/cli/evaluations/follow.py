@@ -1,10 +1,15 @@
-"""Follows a hosted evaluation until its run has ended."""
+"""Follows a hosted evaluation until its run has ended, and says what the command's status is then."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+import typer
 
 from envhub.cli.terminal.progress import goes_on, run_progress
 from envhub.cli.terminal.session import Session
 from envhub.protocol.evals.evaluations import EvaluationView
+from envhub.protocol.runs import RunState
 
 
 def follow(session: Session, view: EvaluationView) -> EvaluationView:
@@ -19,3 +24,9 @@ def follow(session: Session, view: EvaluationView) -> EvaluationView:
             if state.failure.hint:
                 session.note(f"hint: {state.failure.hint}")
     return session.hub.evaluations.get(view.id)
+
+
+def exit_unless_scored(views: Iterable[EvaluationView]) -> None:
+    """Exit 1 if an evaluation that was waited for did not succeed, or scored no rollout."""
+    if any(view.state is not RunState.SUCCEEDED or not view.summary.scored for view in views):
+        raise typer.Exit(1)

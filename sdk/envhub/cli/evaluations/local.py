@@ -30,10 +30,10 @@ from envhub.protocol.runner import Described, Group, Hello, Load, Policy
 SANDBOXES = "Its sandboxes can come from the hub: hub sandbox serve -- hub eval run ... --local"
 
 
-def run_local(session: Session, evaluations: Sequence[LocalEvaluation]) -> None:
+def run_local(session: Session, evaluations: Sequence[LocalEvaluation], *, from_file: bool = False) -> None:
     """Evaluate, write results in verifiers' format, upload. Of several, one that fails does not keep the others.
 
-    Exit 1 when one failed, or no rollout of one could be scored.
+    Exit 1 when one failed, or no rollout of one could be scored. As JSON, those of a file are a list, however many.
     """
     outcomes: list[JsonObject] = []
     try:
@@ -48,7 +48,7 @@ def run_local(session: Session, evaluations: Sequence[LocalEvaluation]) -> None:
     finally:  # an interruption hides nothing that is finished
         if outcomes:
             value = [{key: item[key] for key in ("directory", "metadata", "evaluation")} for item in outcomes]
-            session.show(value if len(evaluations) > 1 else value[0], lambda: _print_all(session, outcomes))
+            session.show(value if from_file else value[0], lambda: _print_all(session, outcomes))
     if len(outcomes) < len(evaluations) or any(not item["scored"] for item in outcomes):
         raise typer.Exit(1)
 

@@ -11,7 +11,7 @@ import typer
 
 from envhub.cli.environments.install import active_python
 from envhub.cli.evaluations.files import Endpoint, merge, read_eval_file, validated
-from envhub.cli.evaluations.follow import follow
+from envhub.cli.evaluations.follow import exit_unless_scored, follow
 from envhub.cli.evaluations.local import run_local
 from envhub.cli.evaluations.local_evaluations import LocalOptions, local_evaluations
 from envhub.cli.evaluations.summary import page, print_summary
@@ -20,10 +20,9 @@ from envhub.cli.terminal.option_values import json_object, judge_pairs, replay_o
 from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.references import model_reference, parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
-from envhub.errors import NotFound, UsageError
+from envhub.errors import EnvhubError, NotFound, UsageError
 from envhub.protocol.base import JsonObject, Split
 from envhub.protocol.evals.evaluations import EvaluationConfig, EvaluationView
-from envhub.protocol.runs import RunState
 from envhub.protocol.visibility import Visibility
 
 
@@ -105,15 +104,16 @@ def run(
         "allow_hosts": allow_host or None, "visibility": visibility, "replay": replay_of(replay),
     }  # fmt: skip
     fields = {key: value for key, value in given.items() if value is not None}
+    from_file = target.endswith(".toml")
     if local:
         interpreter = python or active_python(session) or sys.executable
         options = LocalOptions(interpreter, Endpoint(base_url, api_key_var), skip_upload, owner)
         _need_model(target, fields)
-        run_local(session, local_evaluations(session, target, fields, options))
+        run_local(session, local_evaluations(session, target, fields, options), from_file=from_file)
         return
     if base_url or api_key_var or skip_upload or python:
         raise UsageError("--base-url, --api-key-var, --skip-upload and --python require --local")
-    start_all(session, configurations(session, target, fields), owner=owner, wait=wait)
+    start_all(session, configurations(session, target, fields), owner=owner, wait=wait, from_file=from_file)
 
 
 def _need_model(target: str, fields: JsonObject) -> None:
@@ -142,28 +142,65 @@ def _named(session: Session, config: EvaluationConfig) -> EvaluationConfig:
     return config.model_copy(update={"environment": environment, "model": model, "judges": judges})
 
 
-def start_all(session: Session, configs: Sequence[EvaluationConfig], *, owner: str | None = None, wait: bool) -> None:
-    """Queue every evaluation, then follow them in order. Exit 1 when one did not succeed, or scored no rollout."""
-    started = [_start(session, config, owner or session.configuration.owner) for config in configs]
-    for view in started:
-        session.note(f"evaluation {view.id}: {view.environment} with {view.model}  {page(session, view)}")
-        session.note(f"trace {view.trace_id}")
+def start_all(
+    session: Session,
+    configs: Sequence[EvaluationConfig],
+    *,
+    owner: str | None = None,
+    wait: bool,
+    from_file: bool = False,
+) -> None:
+    """Queue every evaluation, then follow them in order. Exit 1 when one did not succeed, or scored no rollout.
+
+    As JSON, those of a file are a list, however many there are.
+    """
+    if len(configs) > 1:
+        _check_names(session, configs)
+    started: list[EvaluationView] = []
+    for config in configs:
+        started.append(_start(session, config, owner or session.configuration.owner, started))
     ended = [follow(session, view) for view in started] if wait else started
-    session.show(ended if len(ended) > 1 else ended[0], lambda: _print_all(session, ended, done=wait))
-    if wait and any(view.state is not RunState.SUCCEEDED or not view.summary.scored for view in ended):
-        raise typer.Exit(1)
+    session.show(ended if from_file else ended[0], lambda: _print_all(session, ended, done=wait))
+    if wait:
+        exit_unless_scored(ended)
 
 
-def _start(session: Session, config: EvaluationConfig, owner: str | None) -> EvaluationView:
-    """Queue one. An unknown model comes with the command that registers it."""
+def _check_names(session: Session, configs: Sequence[EvaluationConfig]) -> None:
+    """Raises NotFound, before the first of several evaluations is queued."""
+    for environment in sorted({config.environment for config in configs}):
+        reference = parse(session, environment)
+        session.hub.environments.version(reference.environment, reference.version_or_latest)
+    for model in sorted({model for config in configs for model in (config.model, *config.judges.values())}):
+        try:
+            session.hub.models.get(model)
+        except NotFound as error:
+            _hint_at_registering(session, error, model)
+            raise
+
+
+def _start(
+    session: Session, config: EvaluationConfig, owner: str | None, before: Sequence[EvaluationView]
+) -> EvaluationView:
+    """Queue one and say which it is. An error names those that were queued `before`."""
     try:
-        return session.hub.evaluations.create(config, owner)
-    except NotFound as error:
-        if error.code == "model_not_found" and config.model in error.message:
-            owner, _, name = config.model.rpartition("/")
-            there = "" if owner == session.owner else f" -m {config.model}"
-            error.hint += f"; `hub model add {name.lower()} --base-url URL{there}` registers an endpoint"
+        view = session.hub.evaluations.create(config, owner)
+    except EnvhubError as error:
+        _hint_at_registering(session, error, config.model)
+        if before:
+            commands = ", ".join(f"`hub eval cancel {view.id}`" for view in before)
+            error.hint = f"{error.hint}\nQueued already: {commands}".strip()
         raise
+    session.note(f"evaluation {view.id}: {view.environment} with {view.model}  {page(session, view)}")
+    session.note(f"trace {view.trace_id}")
+    return view
+
+
+def _hint_at_registering(session: Session, error: EnvhubError, model: str) -> None:
+    """An unknown model comes with the command that registers it."""
+    if error.code == "model_not_found" and model in error.message:
+        owner, _, name = model.rpartition("/")
+        there = "" if owner == session.owner else f" -m {model}"
+        error.hint += f"; `hub model add {name.lower()} --base-url URL{there}` registers an endpoint"
 
 
 def _print_all(session: Session, views: Sequence[EvaluationView], *, done: bool) -> None:

@@ -13,6 +13,7 @@ from envhub.cli.terminal.asking import Yes, ask_to_delete
 from envhub.cli.terminal.progress import transfer
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
+from envhub.client.directories import files_below, size_of
 from envhub.errors import UsageError
 from envhub.protocol.data import DataKind
 from envhub.protocol.registry.files import FileKind
@@ -56,10 +57,10 @@ def add(
     if not (kind == "dataset" or kind == "model"):
         add_file(session, kind, name, path)
         return
-    total = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    if total == 0:
+    found = files_below(path)
+    if not found:
         raise UsageError(f"{path} has no files" if path.is_dir() else f"{path} is no directory", hint=FILES_HINT)
-    with transfer(session, "uploading", total) as moved:
+    with transfer(session, "uploading", size_of(found)) as moved:
         view = session.hub.data.add(kind, name, path, revision=revision, progress=moved)
     files = f"{view.files} file{'s'[: view.files != 1]}"
     session.show(view, lambda: session.out.print(f"{view.repository}: {files} at {view.revision[:10]}"))
@@ -89,7 +90,7 @@ def delete(
 ) -> None:
     """Delete stored data."""
     session = current(ctx)
-    ask_to_delete(f"{kind} {name}", yes=yes)
+    ask_to_delete(session, f"{kind} {name}", yes=yes)
     if kind == "dataset" or kind == "model":
         session.hub.data.delete(kind, name)
     else:

@@ -82,7 +82,7 @@ def delete(
     if len(exact) != 1:
         problem = "several deployments are" if exact else "no deployment is"
         raise UsageError(f"{problem} called {name!r}", hint="`hub deploy list` shows them.")
-    ask_to_delete(f"the deployment of {exact[0].model}", yes=yes)
+    ask_to_delete(session, f"the deployment of {exact[0].model}", yes=yes)
     session.hub.deployments.delete(exact[0].id)
     minutes = f"{DRAIN_SECONDS / 60:.0f} minutes"
     session.show({"deleted": exact[0].id}, lambda: session.out.print(

@@ -164,6 +164,6 @@ def delete(
 ) -> None:
     """Delete an image. A pulled (hub-wide) image is pinned anew at its next use."""
     session = current(ctx)
-    ask_to_delete(f"image {name}", yes=yes)
+    ask_to_delete(session, f"image {name}", yes=yes)
     session.hub.images.delete(name, owner=_owner(session, owner, everybody=everybody), everybody=everybody)
     session.show({"deleted": name}, lambda: session.out.print(f"deleted {name}"))

@@ -16,6 +16,7 @@ from envhub.cli.terminal.progress import transfer
 from envhub.cli.terminal.references import model_reference
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.cli.terminal.tables import Fit
+from envhub.client.directories import files_below, size_of
 from envhub.client.outside.endpoints import read_endpoints
 from envhub.errors import EnvhubError, UsageError
 from envhub.protocol.models.catalog import EndpointKind, EndpointVariant, ModelRequest, ModelTest, ModelView
@@ -120,7 +121,7 @@ def delete(ctx: typer.Context, name: Reference, yes: Yes = False, json: JsonFlag
     """Delete a model."""
     session = current(ctx)
     reference = model_reference(session, name)
-    ask_to_delete(f"model {reference}", yes=yes)
+    ask_to_delete(session, f"model {reference}", yes=yes)
     session.hub.models.delete(reference)
     session.show({"deleted": reference}, lambda: session.out.print(f"deleted {reference}"))
 
@@ -174,10 +175,10 @@ def import_directory(
 ) -> None:
     """Upload a model directory; a worker serves it."""
     session = current(ctx)
-    total = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
-    if not total:
+    found = files_below(directory)
+    if not found:
         raise UsageError(f"{directory} has no files", hint="Pass the directory that model.save_pretrained(DIR) wrote.")
-    with transfer(session, "uploading", total) as moved:
+    with transfer(session, "uploading", size_of(found)) as moved:
         view = session.hub.models.put_directory(
             model_reference(session, name), directory, engine=engine, visibility=visibility, progress=moved
         )

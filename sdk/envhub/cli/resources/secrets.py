@@ -38,7 +38,7 @@ def set_secret(ctx: typer.Context, name: Name, owner: Owner = None, json: JsonFl
 def delete(ctx: typer.Context, name: Name, owner: Owner = None, yes: Yes = False, json: JsonFlag = False) -> None:
     """Delete a secret."""
     session = current(ctx)
-    ask_to_delete(f"secret {name}", yes=yes)
+    ask_to_delete(session, f"secret {name}", yes=yes)
     session.hub.secrets.delete(owner or session.owner, name)
     session.show({"deleted": name}, lambda: session.out.print(f"deleted {name}"))
 

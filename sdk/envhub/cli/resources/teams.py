@@ -162,7 +162,7 @@ def leave(ctx: typer.Context, team: Team, json: JsonFlag = False) -> None:
 def delete(ctx: typer.Context, team: Team, yes: Yes = False, json: JsonFlag = False) -> None:
     """Delete a team that owns nothing."""
     session = current(ctx)
-    ask_to_delete(f"team {team}", yes=yes)
+    ask_to_delete(session, f"team {team}", yes=yes)
     session.hub.teams.delete(team)
     session.show({"deleted": team}, lambda: session.out.print(f"deleted {team}"))
 

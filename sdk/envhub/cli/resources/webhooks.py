@@ -102,6 +102,6 @@ def enable(
 def delete(ctx: typer.Context, webhook_id: WebhookId, yes: Yes = False, json: JsonFlag = False) -> None:
     """Delete a webhook with its log."""
     session = current(ctx)
-    ask_to_delete(f"webhook {webhook_id}", yes=yes)
+    ask_to_delete(session, f"webhook {webhook_id}", yes=yes)
     session.hub.webhooks.delete(webhook_id)
     session.show({"deleted": webhook_id}, lambda: session.out.print("deleted"))

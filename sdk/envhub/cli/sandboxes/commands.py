@@ -18,6 +18,8 @@ from envhub.client.sandboxes import SandboxFailed
 from envhub.errors import UsageError
 from envhub.protocol.sandboxes.sandboxes import BASE_IMAGE, SandboxRequest, SandboxState, SandboxView
 
+# codes of errors that tell less than the end of the process's output does
+ENDED = {"process_ended", "process_not_found", "sandbox_ended"}
 LISTED = Fit(drop=("created", "labels", "ends", "image"), wrap=("state", "labels"))
 
 
@@ -202,7 +204,7 @@ def delete(
     """End sandboxes and delete their contents."""
     session = current(ctx)
     ids = [read_id(ctx, text) for text in sandbox_ids]
-    ask_to_delete("the sandbox" if len(ids) == 1 else f"{len(ids)} sandboxes", yes=yes)
+    ask_to_delete(session, "the sandbox" if len(ids) == 1 else f"{len(ids)} sandboxes", yes=yes)
     for sandbox_id in ids:
         session.hub.sandboxes.delete(sandbox_id)
     session.show({"deleted": ids}, lambda: session.out.print(f"ended {', '.join(ids)}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import shlex
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Annotated
 import typer
 
 from envhub.cli.sandboxes.commands import (
+    ENDED,
     Cpus,
     Disk,
     Env,
@@ -28,6 +30,7 @@ from envhub.cli.sandboxes.commands import (
     variables,
     wait_for,
 )
+from envhub.cli.terminal.owners import Owner
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import ApiError, ConnectionFailed, EnvhubError, UsageError
 from envhub.protocol.sandboxes.sandboxes import BASE_IMAGE, OutputEvent, ProcessRequest
@@ -70,13 +73,14 @@ def run(
     cwd: Cwd = None,
     stdin: Stdin = False,
     limit: Limit = None,
+    owner: Owner = None,
     json: JsonFlag = False,
 ) -> None:
     """Create a sandbox, run one command in it, end it, and exit with the command's status."""
     session = current(ctx)
     process = process_of(command, cwd, None, stdin=stdin)
     request = request_of(image=image, cpus=cpus, memory=memory, disk=disk, timeout=timeout, idle=idle, env=env,
-                         network=network, model=model, owner=session.configuration.owner)  # fmt: skip
+                         network=network, model=model, owner=owner or session.configuration.owner)  # fmt: skip
     view = session.hub.sandboxes.create(request)
     try:
         wait_for(session, view)
@@ -96,16 +100,21 @@ def process_of(command: list[str], cwd: str | None, env: list[str] | None, *, st
 
 
 def _run(session: Session, sandbox_id: str, request: ProcessRequest, limit: float | None) -> int:
-    """The exit status. Raises EnvhubError when the sandbox ended first."""
+    """The exit status. Raises EnvhubError when the sandbox ended first, or our standard input did not arrive."""
     hub, kept = session.hub.sandboxes, bytearray()
     process = hub.start(sandbox_id, request)
-    with _killed_after(session, sandbox_id, process.pid, limit), _fed(session, sandbox_id, process.pid, request.stdin):
+    feed = _Feed(session, sandbox_id, process.pid)
+    with _killed_after(session, sandbox_id, process.pid, limit):
+        if request.stdin:
+            feed.start()
         try:
             for event in hub.output(sandbox_id, process.pid):
                 if event.kind == "end":
+                    feed.check()
                     return _ended(session, event, kept, process.argv)
                 _write(session, event, kept)
         except KeyboardInterrupt:
+            feed.check()
             hub.kill(sandbox_id, process.pid)
             raise
     raise AssertionError("unreachable: the stream ends with an end, or raises")
@@ -149,21 +158,41 @@ def _killed_after(session: Session, sandbox_id: str, pid: int, seconds: float | 
         timer.cancel()
 
 
-@contextmanager
-def _fed(session: Session, sandbox_id: str, pid: int, wanted: bool) -> Iterator[None]:
+class _Feed(threading.Thread):
     """Our standard input becomes the process's; the thread dies with us, whatever it still waits for."""
-    if wanted:
-        threading.Thread(target=_feed, args=(session, sandbox_id, pid), daemon=True).start()
-    yield
 
+    def __init__(self, session: Session, sandbox_id: str, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._hub = session.hub.sandboxes
+        self._place = (sandbox_id, pid)
+        self._error: EnvhubError | None = None
 
-def _feed(session: Session, sandbox_id: str, pid: int) -> None:
-    try:
-        while data := os.read(sys.stdin.fileno(), CHUNK):
-            session.hub.sandboxes.write(sandbox_id, pid, data)
-        session.hub.sandboxes.write(sandbox_id, pid, b"", end=True)
-    except (ApiError, ConnectionFailed):  # it has ended, or the reader of its output says more
-        return
+    def run(self) -> None:
+        """Pass it on to its end."""
+        try:
+            while data := os.read(sys.stdin.fileno(), CHUNK):
+                self._hub.write(*self._place, data)
+            self._hub.write(*self._place, b"", end=True)
+        except (ApiError, ConnectionFailed) as error:
+            if error.code not in ENDED:
+                self._give_up(error)
+
+    def _give_up(self, error: EnvhubError) -> None:
+        """Kill the process: it would wait for the rest, or take a part for the whole."""
+        self._error = error
+        try:
+            self._hub.kill(*self._place)
+        except EnvhubError:  # nor does its output end then
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def check(self) -> None:
+        """Raises EnvhubError if a part did not arrive."""
+        if self._error is not None:
+            raise EnvhubError(
+                f"standard input was not passed on to its end: {self._error.message}",
+                code=self._error.code,
+                hint=self._error.hint,
+            )
 
 
 def logs(ctx: typer.Context, sandbox_id: SandboxId, json: JsonFlag = False) -> None:

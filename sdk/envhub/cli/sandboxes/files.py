@@ -10,6 +10,7 @@ import typer
 from envhub.cli.sandboxes.commands import SandboxId
 from envhub.cli.terminal.progress import transfer
 from envhub.cli.terminal.session import JsonFlag, current
+from envhub.client.directories import files_below
 from envhub.errors import UsageError
 
 Inside = Annotated[str, typer.Argument(help="An absolute path in the sandbox.", metavar="PATH")]
@@ -18,11 +19,11 @@ Inside = Annotated[str, typer.Argument(help="An absolute path in the sandbox.", 
 def upload(
     ctx: typer.Context,
     sandbox_id: SandboxId,
-    source: Annotated[Path, typer.Argument(help="A file, or a directory with everything in it.", exists=True)],
+    source: Annotated[Path, typer.Argument(help="A file, or a directory with all its files.", exists=True)],
     path: Inside,
     json: JsonFlag = False,
 ) -> None:
-    """Copy a file or a directory into a sandbox; a PATH that ends with a slash is a directory."""
+    """Copy a file or a directory into a sandbox, as PATH. If that ends with a slash, SOURCE is put into it."""
     session = current(ctx)
     files = _files(source, path)
     total = sum(file.stat().st_size for file, _ in files)
@@ -43,10 +44,10 @@ def _files(source: Path, path: str) -> list[tuple[Path, str]]:
         target /= source.resolve().name
     if source.is_file():
         return [(source, str(target))]
-    found = sorted(file for file in source.rglob("*") if file.is_file() and not file.is_symlink())
+    found = files_below(source, hidden=True)
     if not found:
         raise UsageError(f"{source} has no files")
-    return [(file, str(target / file.relative_to(source).as_posix())) for file in found]
+    return [(file, str(target / name)) for name, file in found.items()]
 
 
 def download(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
+import queue
 import select
 import signal
 import sys
@@ -15,11 +16,11 @@ import threading
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Annotated
+from typing import Annotated, Self
 
 import typer
 
-from envhub.cli.sandboxes.commands import SandboxId
+from envhub.cli.sandboxes.commands import ENDED, SandboxId
 from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.errors import ApiError, ConnectionFailed, EnvhubError, UsageError
 from envhub.protocol.sandboxes.sandboxes import ProcessRequest, TerminalSize
@@ -27,6 +28,7 @@ from envhub.protocol.sandboxes.sandboxes import ProcessRequest, TerminalSize
 LEAVE = b"\x1d"  # Ctrl-]
 SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -i; exec sh -i")
 CHUNK = 32 * 1024
+PATIENCE = 5  # keys in a row that do not arrive
 
 
 def shell(
@@ -50,9 +52,14 @@ def shell(
     )
     process = session.hub.sandboxes.start(sandbox_id, request)
     code: int | None = None
+    keys = _Input(session, sandbox_id, process.pid)
     try:
-        with _raw(), _Input(session, sandbox_id, process.pid):
+        with _raw(), keys:
             code = _show(session, sandbox_id, process.pid)
+    except KeyboardInterrupt:
+        if keys.error is not None:
+            raise keys.error from None
+        raise
     finally:
         if code is None:
             with suppress(EnvhubError):
@@ -92,40 +99,69 @@ def _raw() -> Iterator[None]:
 
 
 class _Input:
-    """A thread that passes keys and sizes on. A signal's handler may not: it could interrupt a call of its own pool."""
+    """Passes keys and sizes on: one thread reads them, so that Ctrl-] always works, another waits for the hub.
+
+    A signal's handler may not do it: it could interrupt a call of its own pool. `error` says why nothing arrives.
+    """
 
     def __init__(self, session: Session, sandbox_id: str, pid: int) -> None:
+        self.error: ApiError | ConnectionFailed | None = None
         self._hub = session.hub.sandboxes
         self._place = (sandbox_id, pid)
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
-        self._thread = threading.Thread(target=self._pass_on, daemon=True)
+        self._typed: queue.SimpleQueue[bytes | TerminalSize | None] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._sender = threading.Thread(target=self._pass_on, daemon=True)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._before = signal.signal(signal.SIGWINCH, lambda *_: self._poke(b"r"))
-        self._thread.start()
+        self._reader.start()
+        self._sender.start()
+        return self
 
     def __exit__(self, *_: object) -> None:
         signal.signal(signal.SIGWINCH, self._before)
         self._poke(b"q")
-        self._thread.join(2.0)
+        self._typed.put(None)
+        self._reader.join(2.0)
+        self._sender.join(2.0)
 
     def _poke(self, what: bytes) -> None:
         with suppress(BlockingIOError):
             os.write(self._wake, what)
 
-    def _pass_on(self) -> None:
+    def _read(self) -> None:
         keys = sys.stdin.fileno()
-        with suppress(ApiError, ConnectionFailed, OSError):  # the reader of the output says more
+        with suppress(OSError):  # the terminal is gone
             while True:
                 ready, _, _ = select.select([keys, self._woken], [], [])
                 if self._woken in ready:
                     if b"q" in os.read(self._woken, 64):
                         return
-                    self._hub.resize(*self._place, _size())
+                    self._typed.put(_size())
                 if keys in ready:
                     data = os.read(keys, CHUNK)
                     if not data or LEAVE in data:
-                        os.kill(os.getpid(), signal.SIGINT)
-                        return
-                    self._hub.write(*self._place, data)
+                        break
+                    self._typed.put(data)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def _pass_on(self) -> None:
+        """A key that does not arrive is lost; after some in a row the shell is of no use."""
+        lost = 0
+        while (typed := self._typed.get()) is not None:
+            try:
+                if isinstance(typed, TerminalSize):
+                    self._hub.resize(*self._place, typed)
+                else:
+                    self._hub.write(*self._place, typed)
+                lost = 0
+            except (ApiError, ConnectionFailed) as error:
+                if error.code in ENDED:
+                    return
+                lost += 1
+                if lost == PATIENCE:
+                    self.error = error
+                    os.kill(os.getpid(), signal.SIGINT)
+                    return

@@ -25,6 +25,6 @@ def forget_view(
     found = next((one for one in views if name in {one.name, one.id}), None)
     if found is None:
         raise UsageError(f"there is no saved view {name}", hint=f"`{listed}` shows them.")
-    ask_to_delete(f"the view {found.name}", yes=yes)
+    ask_to_delete(session, f"the view {found.name}", yes=yes)
     forget(found.id)
     session.show({"deleted": found.name}, lambda: session.out.print("deleted"))

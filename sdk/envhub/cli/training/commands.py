@@ -194,6 +194,6 @@ def delete(
 ) -> None:
     """Delete a run with its metrics, rollouts and checkpoints; its models are kept."""
     session = current(ctx)
-    ask_to_delete(f"training run {training_id}", yes=yes)
+    ask_to_delete(session, f"training run {training_id}", yes=yes)
     session.hub.training.delete(training_id)
     session.show({"deleted": training_id}, lambda: session.out.print("deleted"))

@@ -13,9 +13,10 @@ import jinja2
 import typer
 
 from envhub.cli.terminal import completing
+from envhub.cli.terminal.owners import owner_option
 from envhub.cli.terminal.references import parse
 from envhub.cli.terminal.session import JsonFlag, Session, current
-from envhub.cli.training.files import read_training_file
+from envhub.cli.training.files import parse_training, read_training_file
 from envhub.cli.training.run import submit
 from envhub.errors import UsageError
 from envhub.protocol.training.trainer import TrainingMode
@@ -37,6 +38,7 @@ def init(
     path: Annotated[Path | None, typer.Option(help="The file (default: configs/train/NAME.toml).")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Submit without asking.")] = False,
+    owner: Annotated[str | None, owner_option("Whose run (default: yours).")] = None,
     submit_it: Annotated[bool, typer.Option("--submit/--no-submit", help="Offer to start the run.")] = True,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the run until it ends.")] = True,
     json: JsonFlag = False,
@@ -46,23 +48,28 @@ def init(
     found = [parse(session, text) for text in env]
     for reference in found:  # a typo is told before anything is written
         session.hub.environments.version(reference.environment, reference.version_or_latest)
+    if learning_rate is None:
+        learning_rate = 1e-4 if mode is TrainingMode.LORA else 1e-6
     target = path or Path("configs/train") / f"{found[0].name}.toml"
     if target.exists() and not force:
         raise UsageError(f"{target} already exists", hint="Pass --force to overwrite it, or another --path.")
     values = {
         "model": model or _ask_model(session), "environments": [str(reference) for reference in found],
         "batch": batch, "rollouts": rollouts, "steps": steps, "max_tokens": max_tokens, "mode": mode.value,
-        "learning_rate": plain_number(learning_rate or (1e-4 if mode is TrainingMode.LORA else 1e-6)),
+        "learning_rate": plain_number(learning_rate),
         "eval_interval": max(1, min(100, steps // 4)),
     }  # fmt: skip
+    text = render(values)
+    parse_training(text, "the file with these options")  # nothing is written that no run takes
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(render(values))
+    target.write_text(text)
     file = read_training_file(target)
     session.note(f"wrote {target}:\n\n{file.text}")
     if submit_it and (yes or (not session.json and _confirmed())):
-        submit(session, file, owner=None, visibility=None, wait=wait)
+        submit(session, file, owner=owner, visibility=None, wait=wait)
         return
-    session.show({"file": str(target)}, lambda: session.out.print(f"next: hub train run {target}", markup=False))
+    team = f" --team {owner}" if owner else ""
+    session.show({"file": str(target)}, lambda: session.out.print(f"next: hub train run {target}{team}", markup=False))
 
 
 def render(values: dict[str, object]) -> str:

@@ -16,6 +16,7 @@ from envhub.cli.training.commands import TrainingId
 from envhub.cli.training.files import TrainingFile, parse_training, read_training_file, tell_warnings
 from envhub.cli.training.follow import follow
 from envhub.cli.training.summary import page, print_training
+from envhub.client.directories import files_below, size_of
 from envhub.errors import UsageError
 from envhub.protocol.runs import RunState
 from envhub.protocol.training.runs import TrainingRequest, TrainingRunView
@@ -68,7 +69,7 @@ def with_uploaded_model(session: Session, file: TrainingFile, owner: str | None)
         raise UsageError(f"{model} is no model directory", hint="It needs config.json, tokenizer and safetensors.")
     name = directory.resolve().name.lower().replace("_", "-")
     reference = f"{owner or session.owner}/{name}"
-    total = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    total = size_of(files_below(directory))
     engine = file.config.trainer.engine or "torch"
     with transfer(session, f"uploading {reference}", total) as moved:
         session.hub.models.put_directory(reference, directory, engine=engine, progress=moved)
