@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.verifiers, pytest.mark.sandbox, pytest.mark.matrix]
 
 
 def test_they_are_all_scored_in_the_end(tmp_path: Path) -> None:
-    with running_stack(tmp_path, {"WORKER_SANDBOXES_AT_ONCE": "2"}) as stack:
+    settings = {"WORKER_SANDBOXES_AT_ONCE": "2", "WORKER_SANDBOXES_MEMORY_MB": "100000"}
+    with running_stack(tmp_path, settings) as stack:
         version = stack.wait_ready(stack.push(PACKAGES / "e2e-sandbox"))
         script = calls("bash", {"command": "echo 42 > /tmp/answer"}, "it is 42")
         view = stack.evaluate(

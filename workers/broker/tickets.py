@@ -40,10 +40,13 @@ class Party:
 
 
 class Entangled(Exception):
-    """Rollouts wait for each other's sandboxes, and this one gives up."""
+    """Rollouts wait for each other's sandboxes, and this one gives up; or one waits for its own."""
 
-    def __init__(self) -> None:
-        super().__init__("its rollout and others that have sandboxes waited for each other")
+    def __init__(self, lacking: str, *, alone: bool) -> None:
+        if alone:
+            super().__init__(f"only its own rollout's sandboxes were left to wait for, for {lacking}")
+        else:
+            super().__init__(f"its rollout and others that have sandboxes waited for each other, for {lacking}")
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,7 @@ class Tickets:
             return True
         for slip, asking in self._asking.items():
             asking.on_wait(lacking if slip is first else "others of its run, which came first")
-        self._disentangle(mine if limit else living, have, marks)
+        self._disentangle(mine if limit else living, have, marks, lacking)
         return False
 
     def _lacking(self, slip: Slip, living: Sequence[Slip], mark: Path, marks: Marks) -> str:
@@ -158,7 +161,7 @@ class Tickets:
             return "those of other runs, which come first"
         return ""
 
-    def _disentangle(self, living: Sequence[Slip], have: Collection[str], marks: Marks) -> None:
+    def _disentangle(self, living: Sequence[Slip], have: Collection[str], marks: Marks, lacking: str) -> None:
         """If all that have sandboxes wait for each other, let the one that began to wait last give up."""
         wanting = {slip.name: slip for slip in self._asking if slip.rollout in have}
         marks.keep(*(self._wanting / name for name in wanting))
@@ -166,7 +169,7 @@ class Tickets:
             return
         last = self._entangled.last(living, {path.name: Slip.of(path) for path in fresh(self._wanting)})
         if last in wanting:
-            self._asking[wanting[last]].fail(Entangled())
+            self._asking[wanting[last]].fail(Entangled(lacking, alone=len(have) == 1))
 
     def _ticket(self, slip: Slip) -> int:
         descriptor = os.open(self._living / slip.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

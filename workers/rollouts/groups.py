@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from envhub.protocol.evals.rollouts import RolloutFailure, RolloutRecord
 from envhub.protocol.runner import Group, RolloutDone
@@ -15,12 +14,12 @@ from envhub.protocol.runs import FailureKind
 from workers.broker.broker import Broker
 from workers.rollouts.box_hints import advise
 from workers.rollouts.errors import RunnerGone
+from workers.rollouts.group_sandboxes import GroupSandboxes
 from workers.rollouts.interceptor.recorder import Recorder
 from workers.rollouts.interceptor.server import Interceptor
 from workers.rollouts.joining import is_infrastructure, join, never_reported
 from workers.rollouts.plausible import NO_HASH
 from workers.rollouts.pool import RunnerPool
-from workers.rollouts.sandbox_use import blamed
 from workers.rollouts.spans import Traced, group_spans
 
 POLICY_URL = "{gateway}/r/{rollout}/v1"  # the pool fills in {gateway}
@@ -60,41 +59,32 @@ class GroupRunner:
         raise AssertionError("unreachable: the last attempt returns")
 
     async def _once(self, group: Group, retry: int, *, alone: bool) -> list[RolloutRecord]:
-        began = datetime.now(UTC)
         own = {index: self.interceptor.open(f"{group.id}.{index}") for index in indices(group)}
         shared = self.interceptor.open(f"{group.id}.g", rollouts=group.n)
-        if self.broker is not None:
-            for index, recorder in own.items():
-                self.broker.begin_rollout(recorder.key, f"example {group.example}, rollout {index}")
-            self.broker.begin_rollout(shared.key, f"example {group.example}")
+        sandboxes = GroupSandboxes(self.broker, group.example, own, shared) if self.broker is not None else None
         keys = {"keys": tuple(recorder.key for recorder in own.values()), "group_key": shared.key}
         group = group.model_copy(update={"policy": group.policy.model_copy(update=keys)})
         try:
             with group_spans(group, own, shared, retry, self.traced) as spans:
-                told = await self.pool.run(group, alone=alone, note_report=spans.note_report)
+
+                def note_report(rollout: int) -> None:
+                    spans.note_report(rollout)
+                    if sandboxes is not None:
+                        sandboxes.end(rollout)
+
+                told = await self.pool.run(group, alone=alone, note_report=note_report)
                 done = {item.record.rollout: item for item in told}
-                joined = [self._joined(group, index, done.get(index), own[index], shared) for index in indices(group)]
-                records = [await self._with_sandboxes(one, own[one.rollout], shared, began) for one in joined]
+                records = [self._joined(group, index, done.get(index), own[index], shared) for index in indices(group)]
+                if sandboxes is not None:
+                    records = [await sandboxes.added_to(record) for record in records]
                 for record in records:
                     spans.end(record)
                 return records
         finally:
             for recorder in (*own.values(), shared):
                 self.interceptor.close(recorder.key)
-                if self.broker is not None:
-                    await self.broker.end_rollout(recorder.key)
-
-    async def _with_sandboxes(
-        self, record: RolloutRecord, own: Recorder, shared: Recorder, began: datetime
-    ) -> RolloutRecord:
-        """Add the sandboxes used to a record. Those requested by a group's shared client are shown with each of its
-        rollouts, since it cannot be told whose they were.
-        """
-        if self.broker is None:
-            return record
-        refused = self.broker.refusal_of(own.key) or self.broker.refusal_of(shared.key)
-        machines = [*await self.broker.end_rollout(own.key), *self.broker.of_rollout(shared.key)]
-        return blamed(record, machines, began, refused)
+            if sandboxes is not None:
+                await sandboxes.close()
 
     def _joined(
         self, group: Group, index: int, done: RolloutDone | None, own: Recorder, shared: Recorder
