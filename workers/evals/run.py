@@ -132,7 +132,8 @@ async def evaluate(job: Job, payload: EvalPayload, evaluation: Evaluation, stack
         trial = HarnessTrial(pool, evaluation.interceptor, evaluation.sandboxes.broker, mark, flag_for, lease.log)
         await trial.run(TrialRollout(config.split, config.sampling, config.timeout_s, config.seed))
     traced = Traced(job.settings.trace_rollouts)
-    groups = GroupRunner(pool, evaluation.interceptor, config.max_retries, evaluation.sandboxes.broker, traced)
+    broker = evaluation.sandboxes.broker
+    groups = GroupRunner(pool, evaluation.interceptor, config.max_retries, broker, traced, lease.log)
     attempts = Attempts(config, groups, evaluation.model, evaluation.example_hash)
     path = f"/evaluations/{payload.evaluation_id}/segments"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +25,7 @@ from workers.rollouts.spans import Traced, group_spans
 
 POLICY_URL = "{gateway}/r/{rollout}/v1"  # the pool fills in {gateway}
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
+MOST_TOLD = 10  # tries again that are logged for one kind of failure, and kinds
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class GroupRunner:
     max_retries: int
     broker: Broker | None = None  # for the sandboxes that the environment may request
     traced: Traced = field(default_factory=lambda: Traced(0))  # decides which rollouts have spans
+    log: Callable[[str], None] = lambda text: None
+    _told: Counter[str] = field(default_factory=Counter, init=False)  # tries again in the log, by their reason
 
     async def run(self, make: Callable[[], Group]) -> list[RolloutRecord]:
         """Return a record for each rollout, whatever happens.
@@ -54,9 +58,19 @@ class GroupRunner:
                 if last:
                     return [lost(group, index, error) for index in indices(group)]
                 continue
-            if last or not any(is_infrastructure(record) for record in records):
+            trouble = [record for record in records if is_infrastructure(record)]
+            if last or not trouble:
                 return records
+            self._tell(trouble[0])
         raise AssertionError("unreachable: the last attempt returns")
+
+    def _tell(self, record: RolloutRecord) -> None:
+        """Log why a group is tried again: the first times of each kind of failure, of which there are few."""
+        assert record.failure is not None
+        self._told[record.failure.type] += 1
+        if self._told[record.failure.type] <= MOST_TOLD and len(self._told) <= MOST_TOLD:
+            why = f"{record.failure.type}: {record.failure.message[:300]}"
+            self.log(f"example {record.example}, rollout {record.rollout}: tried again because of {why}")
 
     async def _once(self, group: Group, retry: int, *, alone: bool) -> list[RolloutRecord]:
         own = {index: self.interceptor.open(f"{group.id}.{index}") for index in indices(group)}

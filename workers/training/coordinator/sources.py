@@ -146,7 +146,7 @@ async def open_source(
             await trial.run(trial_rollout(payload, table))
         await pool.grow(processes_for(in_flight, settings.runner_processes, settings.cpus))
         traced = Traced(settings.trace_rollouts)
-        runner = GroupRunner(pool, interceptor, table.retry_limit, sandboxes.broker, traced)
+        runner = GroupRunner(pool, interceptor, table.retry_limit, sandboxes.broker, traced, log)
         yield Source(target.label, runner, shaping, policy.model, table.timeout_s, described)
 
 
