@@ -131,6 +131,13 @@ def _save(
             code="in_use",
             hint="use another name",
         )
+    trained_on = {"training_runs__isnull": False, "training_runs__finished_at__isnull": True}
+    if Model.objects.filter(owner=owner, name=name, **trained_on).exists():
+        raise Conflict(
+            f"the files of {owner.slug}/{name} cannot be replaced while a training run uses them",
+            code="in_use",
+            hint="stop the run or wait for its end, or use another name",
+        )
     model, _ = Model.objects.update_or_create(owner=owner, name=name, defaults=values)
     model.variants.all().delete()
     model.files.all().delete()

@@ -99,8 +99,9 @@ def as_hub_error(error: Exception) -> HubError | None:
     """Return the HubError that corresponds to `error`, or None for a bug."""
     if isinstance(error, HubError):
         return error
-    if isinstance(error, ObjectDoesNotExist):  # it was there when the request began
-        logger.warning("deleted meanwhile: %s", error)
+    # It was there when the request began; a missing related object, which is also an AttributeError, is a bug.
+    if isinstance(error, ObjectDoesNotExist) and not isinstance(error, AttributeError):
+        logger.warning("deleted meanwhile: %s", error, exc_info=error)
         return NotFound("this has just been deleted", hint="reload the list that it was in")
     if isinstance(error, Http404):
         return NotFound("nothing exists at this address")

@@ -50,17 +50,23 @@ class Sampled:
 
 def calls_by_turn(record: RolloutRecord) -> dict[int, Sampled]:
     """Map turn indices to the policy's answered calls."""
+    return {turn.index: call for turn, call in _answered(record)}
+
+
+def _answered(record: RolloutRecord) -> list[tuple[Turn, Sampled]]:
     calls = enumerate(answered_calls(record))
-    return {turn.index: Sampled(before, turn.replayed is not None) for before, turn in calls}
+    return [(turn, Sampled(before, turn.replayed is not None)) for before, turn in calls]
 
 
-def calls_by_message(record: RolloutRecord, messages: Sequence[Message]) -> dict[int, Sampled]:
-    """Map message numbers to the calls that wrote them; `messages` is the record's `conversation`.
+def calls_by_message(record: RolloutRecord, messages: Sequence[Message], agent: str = "") -> dict[int, Sampled]:
+    """Map message numbers to the calls that wrote them; `messages` is the record's `conversation`, or an agent's.
 
     Empty if it is unclear which call wrote which message.
     """
     written = [number for number, message in enumerate(messages) if message.sampled]
-    calls = calls_by_turn(record).values()
+    calls = [call for turn, call in _answered(record) if not agent or (turn.agent and turn.agent.id == agent)]
+    if agent:  # what its first call was sent may have examples of answers
+        written = written[-len(calls) :] if calls else []
     return dict(zip(written, calls, strict=True)) if len(written) == len(calls) else {}
 
 

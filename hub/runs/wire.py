@@ -24,6 +24,7 @@ from hub.core import clock
 from hub.runs.models import Run, Worker
 from hub.runs.placing.waiting import waiting_reasons
 from hub.runs.queries import LogText, held_runs, silent_after
+from hub.runs.transitions import HELD
 from hub.runs.usage import gpu_seconds_of, gpus_of
 
 
@@ -47,7 +48,7 @@ def run_view(run: Run, waiting_for: str | None) -> RunView:
         started_at=run.started_at,
         finished_at=run.finished_at,
         cpu_seconds=run.cpu_seconds,
-        gpus=gpus_of(run) + (run.extra_gpus if run.finished_at is None else 0),
+        gpus=gpus_of(run) + (run.extra_gpus if run.state in HELD else 0),
         gpu_seconds=_gpu_seconds(run),
         trace_id=run.trace_id,
         trace_url=trace_url(run.trace_id),

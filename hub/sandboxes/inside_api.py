@@ -19,6 +19,7 @@ from envhub.protocol.sandboxes.sandboxes import (
     Done,
     ExecRequest,
     ExecResult,
+    InputTaken,
     OutputEvent,
     ProcessList,
     ProcessRequest,
@@ -120,10 +121,10 @@ def sandbox_output(request: Request, sandbox_id: GivenId, pid: int) -> HttpRespo
     return pass_on(request, sandbox_id)
 
 
-@extend_schema(parameters=[_END], request={BYTES: OpenApiTypes.BINARY}, responses=Done)
+@extend_schema(parameters=[_END], request={BYTES: OpenApiTypes.BINARY}, responses=InputTaken)
 @_view("POST")
 def sandbox_input(request: Request, sandbox_id: GivenId, pid: int) -> HttpResponse:
-    """Send bytes to the standard input, or the terminal, of a process."""
+    """Send bytes to the standard input, or the terminal, of a process. It may take only a part of them."""
     return pass_on(request, sandbox_id)
 
 

@@ -63,7 +63,7 @@ class FakeProcess:
             return replace(await self._ended, timed_out=True)
         return await asyncio.shield(self._ended)
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: bytes, patience_s: float = 60.0) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(data)
         await self._process.stdin.drain()

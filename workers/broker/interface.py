@@ -36,6 +36,14 @@ class State(StrEnum):
         return self not in (State.PENDING, State.RUNNING)
 
 
+class InputUnread(SandboxError):
+    """A program did not read its input for long; `taken` bytes of it were passed on."""
+
+    def __init__(self, taken: int) -> None:
+        super().__init__("the program does not read its input", "wait for it, or end it")
+        self.taken = taken
+
+
 class NotThere(SandboxError):
     """The caller has no sandbox of this id, or it has ended. `state` is its last state, None if the id is unknown."""
 
@@ -106,8 +114,8 @@ class Process(Protocol):
         """Wait for the process to end. After `timeout` seconds it is killed and the result has `timed_out` set."""
         ...
 
-    async def write(self, data: bytes) -> None:
-        """Write to the standard input if the process was started with one."""
+    async def write(self, data: bytes, patience_s: float = ...) -> None:
+        """Write to the standard input if the process was started with one. Raises InputUnread if that takes longer."""
         ...
 
     async def close_input(self) -> None: ...

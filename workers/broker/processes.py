@@ -12,7 +12,8 @@ import struct
 import termios
 from collections.abc import Callable
 
-from workers.sandbox import ExecResult, SandboxError
+from workers.broker.interface import InputUnread
+from workers.sandbox import ExecResult
 from workers.sandbox.interface import Job
 
 PIECE = 1 << 16
@@ -48,18 +49,18 @@ class Input:
         if self._on_output is not None and self._near >= 0:
             fcntl.ioctl(self._near, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    async def write(self, data: bytes) -> None:
-        """Write all data unless the program has ended. Raises SandboxError if it reads nothing for a minute."""
+    async def write(self, data: bytes, patience_s: float) -> None:
+        """Write all data unless the program has ended. Raises InputUnread if that takes longer."""
         view = memoryview(data)
         try:
-            async with asyncio.timeout(PATIENCE_S), self._writing:
+            async with asyncio.timeout(patience_s), self._writing:
                 while view and self._near >= 0:
                     try:
                         view = view[os.write(self._near, view[:PIECE]) :]
                     except BlockingIOError:
                         await asyncio.sleep(0.01)
         except TimeoutError as error:
-            raise SandboxError("the program does not read its input", "wait for it, or end it") from error
+            raise InputUnread(len(data) - len(view)) from error
         except OSError:  # the other end is closed
             return
 
@@ -143,9 +144,9 @@ class Started:
                 await self._job.wait(0)
         return await asyncio.shield(self.ended)
 
-    async def write(self, data: bytes) -> None:
+    async def write(self, data: bytes, patience_s: float = PATIENCE_S) -> None:
         if self._source is not None:
-            await self._source.write(data)
+            await self._source.write(data, patience_s)
 
     async def close_input(self) -> None:
         if self._source is not None:

@@ -169,7 +169,8 @@ class Tickets:
             return
         last = self._entangled.last(living, {path.name: Slip.of(path) for path in fresh(self._wanting)})
         if last in wanting:
-            self._asking[wanting[last]].fail(Entangled(lacking, alone=len(have) == 1))
+            alone = all(one.rollout == wanting[last].rollout for one in living)
+            self._asking[wanting[last]].fail(Entangled(lacking, alone=alone))
 
     def _ticket(self, slip: Slip) -> int:
         descriptor = os.open(self._living / slip.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

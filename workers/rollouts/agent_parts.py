@@ -12,6 +12,7 @@ from envhub.protocol.runner import AgentPart
 from workers.rollouts.plausible import usable
 
 SESSION_HEADER = "X-Session-ID"  # verifiers 0.3.1 and later: the id of the trace that the call belongs to
+LONGEST = 200  # characters of a name or a task, which are stored with every turn
 _SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -31,5 +32,5 @@ def _of_part(turn: Turn, part: AgentPart | None) -> Turn:
     if part is None:
         return turn.model_copy(update={"agent": None})
     reward = part.reward if usable(part.reward) else None
-    agent = TurnAgent(id=part.id, name=part.name, task=part.task, reward=reward)
+    agent = TurnAgent(id=part.id, name=part.name[:LONGEST], task=part.task[:LONGEST], reward=reward)
     return turn.model_copy(update={"agent": agent, "trainable": turn.trainable and part.trainable})

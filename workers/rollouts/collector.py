@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -23,6 +24,7 @@ from workers.rollouts.json_memory import memory_of
 SEGMENT_SECONDS = 2.0
 # `add` waits at this number of rollouts or bytes, so that an unreachable hub does not fill our memory
 WAITING_LIMIT, WAITING_BYTES = 2 * SEGMENT_ROLLOUTS, 256 * 1024**2
+NUMBER_BYTES = 36  # of a token id or a log-probability: the object and the pointer to it
 Upload = Callable[[bytes], Awaitable[str]]
 Post = Callable[[SegmentRequest], Awaitable[SegmentReply]]
 
@@ -134,4 +136,8 @@ def size_of(record: RolloutRecord) -> int:
     calls = ((turn.request, turn.response, turn.error) for turn in record.turns)
     tokens = (turn.tokens for turn in record.turns if turn.tokens is not None)
     numbers = sum(len(one.prompt_ids) + 2 * len(one.completion_ids) for one in tokens)
-    return 8 * numbers + sum(memory_of(value) for values in (own, *calls) for value in values)
+    texts = sum(sys.getsizeof(text) for turn in record.turns for text in turn.token_texts)
+    commands = (command for sandbox in record.sandboxes for command in sandbox.commands)
+    told = sum(500 + len(command.output) + sum(map(len, command.argv)) for command in commands)
+    values = sum(memory_of(value) for values in (own, *calls) for value in values)
+    return NUMBER_BYTES * numbers + texts + told + values

@@ -67,10 +67,13 @@ class GroupRunner:
     def _tell(self, record: RolloutRecord) -> None:
         """Log why a group is tried again: the first times of each kind of failure, of which there are few."""
         assert record.failure is not None
-        self._told[record.failure.type] += 1
-        if self._told[record.failure.type] <= MOST_TOLD and len(self._told) <= MOST_TOLD:
-            why = f"{record.failure.type}: {record.failure.message[:300]}"
-            self.log(f"example {record.example}, rollout {record.rollout}: tried again because of {why}")
+        kind = record.failure.type[:100]
+        if kind not in self._told and len(self._told) >= MOST_TOLD:
+            return
+        self._told[kind] += 1
+        if self._told[kind] <= MOST_TOLD:
+            where = f"example {record.example}, rollout {record.rollout}"
+            self.log(f"{where}: tried again because of {kind}: {record.failure.message[:300]}")
 
     async def _once(self, group: Group, retry: int, *, alone: bool) -> list[RolloutRecord]:
         own = {index: self.interceptor.open(f"{group.id}.{index}") for index in indices(group)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def memory_of(value: object) -> int:
     """Return about how many bytes a JSON value takes in memory; a number counts as much as its text."""
@@ -9,7 +11,7 @@ def memory_of(value: object) -> int:
     while left:
         match left.pop():
             case str() as text:
-                total += 50 + len(text)
+                total += sys.getsizeof(text)
             case list() as items:
                 total += 64
                 left += items

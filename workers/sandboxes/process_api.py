@@ -5,12 +5,22 @@ from __future__ import annotations
 from contextlib import aclosing
 
 from aiohttp import web
-from envhub.protocol.sandboxes.sandboxes import Done, ProcessList, ProcessRequest, SignalRequest, TerminalSize
+from envhub.protocol.sandboxes.sandboxes import (
+    Done,
+    InputTaken,
+    ProcessList,
+    ProcessRequest,
+    SignalRequest,
+    TerminalSize,
+)
+
+from workers.broker.interface import InputUnread
 
 from .answers import answer, number, read
 from .processes import Processes
 
 SIGKILL = 9
+INPUT_S = 20.0  # seconds to wait for a program that does not read, below the time limits of clients
 
 
 class ProcessApi:
@@ -66,13 +76,17 @@ class ProcessApi:
         return response
 
     async def input(self, request: web.Request) -> web.Response:
-        """Bytes for its standard input, and with `end` the end of it."""
+        """Bytes for its standard input, and with `end` the end of it; answers how many the program has taken."""
         process = self._processes.live(_pid(request))
-        if data := await request.read():
-            await process.write(data)
+        data = await request.read()
+        try:
+            if data:
+                await process.write(data, INPUT_S)
+        except InputUnread as error:
+            return answer(InputTaken(bytes=error.taken))
         if request.query.get("end", "0") in {"1", "true"}:
             await process.close_input()
-        return answer(Done())
+        return answer(InputTaken(bytes=len(data)))
 
     async def signal(self, request: web.Request) -> web.Response:
         """By its number."""

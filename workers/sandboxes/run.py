@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import shlex
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from itertools import takewhile
 from weakref import WeakValueDictionary
 
@@ -14,7 +14,7 @@ from aiohttp import web
 from envhub.protocol.runs import FailureKind
 from envhub.protocol.sandboxes.sandboxes import Done, SandboxPayload, SandboxReport, SandboxState
 
-from workers.broker.interface import Command, Held, NotThere, State, TooMany, Wish
+from workers.broker.interface import Command, Held, NotThere, Session, State, TooMany, Wish
 from workers.broker.memory import Memory
 from workers.broker.prime import PREFIX, gateway_routes, prime_routes
 from workers.broker.use import Use
@@ -84,7 +84,8 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, sessions: Sessio
     secret = secrets.token_urlsafe(32)
     async with AsyncExitStack() as stack:
         processes, ports, use = Processes(held), Ports(held), Use(held)
-        job.lease.spent_s = lambda: use.cpu_seconds
+        spent = Spent(held, use, sessions.siblings)
+        job.lease.spent_s = spent.seconds
         await use.look()
         stack.push_async_callback(ports.close)
         stack.push_async_callback(processes.close)
@@ -106,7 +107,7 @@ async def _serve(job: Job, payload: SandboxPayload, held: Held, sessions: Sessio
             disk_mb=held.disk_mb,
         )
         await _report(job, report)
-        await _until_ended(job, held, use)
+        await _until_ended(job, held, use, spent)
     await _say_why(job, held)
 
 
@@ -130,7 +131,26 @@ def _for_clients(payload: SandboxPayload, held: Held, sessions: Sessions, memory
     return gateway_routes(OnlyOne(held, payload.sandbox_id), memory)
 
 
-async def _until_ended(job: Job, held: Held, use: Use) -> None:
+class Spent:
+    """The CPU time of a run's own sandbox and of those that a program outside has beside it, as last measured."""
+
+    def __init__(self, held: Held, use: Use, siblings: Session | None) -> None:
+        self._uses = {held.id: use}
+        self._siblings = siblings
+
+    async def look(self) -> None:
+        """Measure those that run."""
+        for one in self._siblings.all() if self._siblings is not None else ():
+            if one.state is State.RUNNING:
+                with suppress(SandboxError):  # it ends
+                    await self._uses.setdefault(one.id, Use(one)).look()
+
+    def seconds(self) -> float:
+        """Return the sum, with what those that have ended had."""
+        return sum(use.cpu_seconds for use in self._uses.values())
+
+
+async def _until_ended(job: Job, held: Held, use: Use, spent: Spent) -> None:
     looked = time.monotonic()
     last: Command | None = None
     try:
@@ -140,6 +160,7 @@ async def _until_ended(job: Job, held: Held, use: Use) -> None:
             if time.monotonic() - looked > USE_S:
                 looked = time.monotonic()
                 await use.look()
+                await spent.look()
                 if use.memory_mb is not None:
                     job.lease.progress(use.memory_mb, held.memory_mb, "MB", use.note)
     finally:

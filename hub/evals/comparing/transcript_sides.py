@@ -11,7 +11,8 @@ from envhub.protocol.evals.rollouts import RolloutRecord
 from hub.evals.comparing.matrix import LETTERS
 from hub.evals.comparing.side_turns import ShownTurn, said, shown_turn
 from hub.evals.reading.example_groups import Square
-from hub.evals.reading.transcript import Transcript, Turn, transcript
+from hub.evals.reading.opened_records import OpenedRecord
+from hub.evals.reading.transcript import Transcript, Turn
 
 KEPT = 2  # turns shown before the first difference
 
@@ -48,7 +49,7 @@ def side_by_side(sides: Sequence[Side], start: int | None, address: Callable[[in
     start: the position of the first turn to show; None starts shortly before the first turn that differs.
     address: returns the address of the page that starts at a position.
     """
-    whole = [transcript(side.record) if side.record else Transcript([], []) for side in sides]
+    whole = [OpenedRecord(side.record).transcript() if side.record else Transcript([], []) for side in sides]
     differ = [None, *(first_difference(whole[0].turns, one.turns) for one in whole[1:])]
     parting = min((one for one in differ if one is not None), default=None)
     if start is None:

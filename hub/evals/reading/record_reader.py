@@ -129,6 +129,11 @@ class RecordReader:
         """The id of the part that the address asks for; "" if there is no such part."""
         return next((one.id for one in self.opened.agents if one.id == self.asked.agent), "")
 
+    @property
+    def part(self) -> str:
+        """The id of the part that is read: the first by default; "" if there is one agent."""
+        return self.agent or (self.opened.agents[0].id if self.opened.agents else "")
+
     def context(self) -> dict[str, Any]:
         """Return the context that page and parts need. `here` keeps the list in every address; `kept` in a form."""
         view = {"view": self.view} if self.view else {}
@@ -136,7 +141,7 @@ class RecordReader:
         given = {**self.given, **view, **agent}
         return {
             "agents": self.opened.agents,
-            "agent": self.agent or (self.opened.agents[0].id if self.opened.agents else ""),
+            "agent": self.part,
             "of_agent": f"?{urlencode(agent)}" if agent else "",
             "record": self.record,
             "target": clipped(target_text(self.record)),
@@ -165,7 +170,7 @@ class RecordReader:
         if asked.turn is not None and asked.part:
             found = _tool_text(whole, asked.turn, asked.part)
             return render(self.request, "evals/_tool_code.html", context | {"part": found})
-        context = context | {"by_message": calls_by_message(record, whole.messages)}
+        context = context | {"by_message": calls_by_message(record, whole.messages, self.part)}
         if asked.turn is not None:
             context |= {"turns": _one(whole, asked.turn), "whole": True}
         elif asked.start is not None:
@@ -179,7 +184,7 @@ class RecordReader:
         asked, whole = self.asked, self.opened.transcript(self.asked.agent)
         start = 0 if asked.at is None else max(0, (whole.place_of(asked.at) or 0) - 2)
         return _window(whole, whole.window(start), ahead=True, behind=True) | {
-            "by_message": calls_by_message(self.record, whole.messages),
+            "by_message": calls_by_message(self.record, whole.messages, self.part),
             "messages_": len(whole.messages),
             "strip": whole.strip() if len(whole.turns) > 1 else [],
             "q": asked.q,

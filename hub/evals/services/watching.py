@@ -51,7 +51,7 @@ def tell_watchers_on_commit(evaluation: Evaluation) -> None:
 
     Later, in a transaction of its own, since it locks users, and the end of another run may have locked one of them.
     """
-    transaction.on_commit(partial(_tell_watchers, evaluation))
+    transaction.on_commit(partial(_tell_watchers, evaluation), robust=True)
 
 
 @transaction.atomic

@@ -42,7 +42,7 @@ def start_build(*, version: Version, user: User, limited: bool = True) -> Run:
         state = VersionState.BUILDING.value
         update_version(version, build_run=run, check_run=None, state=state, failure=None, check_again=Again.NO)
         if checking is not None and not RunState(checking.state).is_final:
-            transaction.on_commit(partial(cancel_if_open, run=checking))
+            transaction.on_commit(partial(cancel_if_open, run=checking), robust=True)
     return run
 
 
@@ -84,7 +84,7 @@ def cancel_builds(versions: QuerySet[Version]) -> None:
     final = [state.value for state in RunState if state.is_final]
     of_them = Q(pk__in=versions.values("build_run_id")) | Q(pk__in=versions.values("check_run_id"))
     for run in Run.objects.filter(of_them).exclude(state__in=final):
-        transaction.on_commit(partial(cancel_if_open, run=run))
+        transaction.on_commit(partial(cancel_if_open, run=run), robust=True)
 
 
 def settle_build(version: Version, run: Run, new: RunState) -> None:

@@ -43,7 +43,7 @@ from hub.training.models import Checkpoint, TrainingRun, TrainingVersion, Use
 from hub.training.queries import get_checkpoint
 from hub.training.services.adapter_fit import check_lora
 from hub.training.services.exporting import check_exporters
-from hub.training.services.policy_models import find_policy_model, policy_shape
+from hub.training.services.policy_models import PolicyModel, find_policy_model, policy_shape
 
 MAX_ENV_BYTES = 262_144
 
@@ -66,7 +66,7 @@ def create_training(*, user: User, owner: Owner, request: TrainingRequest) -> Tr
         name=storable_text(config.name),
         model_name=config.model,
         mode=trainer.mode.value,
-        warm_start=_warm_start(user, config),
+        warm_start=_warm_start(user, config, policy),
         state=RunState.QUEUED.value,
         visibility=(request.visibility or Visibility.PRIVATE).value,
         config=storable(config.model_dump(mode="json")),
@@ -225,7 +225,7 @@ def _check_grants(user: User, owner: Owner, config: TrainingConfig, request: Tra
             get_model(user, reference)
 
 
-def _warm_start(user: User, config: TrainingConfig) -> Checkpoint | None:
+def _warm_start(user: User, config: TrainingConfig, policy: PolicyModel) -> Checkpoint | None:
     if config.checkpoint_id is None:
         return None
     found = get_checkpoint(user, config.checkpoint_id)
@@ -236,6 +236,12 @@ def _warm_start(user: User, config: TrainingConfig) -> Checkpoint | None:
             fields={"checkpoint_id": config.checkpoint_id},
         )
     if config.trainer.mode is TrainingMode.LORA:
+        if found.training.model_digest not in ("", policy.fields()["model_digest"]):
+            raise Invalid(
+                f"the checkpoint belongs to files of {config.model} that have been replaced since",
+                hint="start without checkpoint_id",
+                fields={"checkpoint_id": config.checkpoint_id},
+            )
         made = found.training.config
         check_lora(config, of="the checkpoint", made=made["trainer"] | {"alpha": alpha_of(made)})
     return found

@@ -19,6 +19,7 @@ from hub.training.queries import checkpoints_of
 from hub.training.services.beginnings import discard_after
 from hub.training.services.creating import check_runnable, place_of, queue_run, stored_config, tables
 from hub.training.services.lifecycle import let_go, locked, needing
+from hub.training.services.policy_models import require_unchanged
 
 NOT_FINITE = "learner_not_finite"  # the code that workers.training.supervise.learner reports
 
@@ -30,10 +31,13 @@ def resume_training(*, user: User, training: TrainingRun, step: int | None = Non
     checkpoint of that step), Conflict, Invalid.
     """
     require_role(user, training.owner, Role.MEMBER)
-    place = place_of(training, stored_config(training))
+    now = TrainingRun.objects.select_related("model__base", "run").get(pk=training.pk)
+    _check_ended(now, step)
+    place = place_of(now, stored_config(now))
     with transaction.atomic():
         row = locked(training)
         _check_ended(row, step)
+        require_unchanged(row)
         pinned = list(row.versions.select_related("version__environment__owner"))
         _check_pinned(row, pinned, Borrower(row.owner_id, user))
         if step is not None:

@@ -16,6 +16,7 @@ from envhub.protocol.sandboxes.sandboxes import (
     Done,
     ExecRequest,
     ExecResult,
+    InputTaken,
     OutputEvent,
     PortAddress,
     PortList,
@@ -143,9 +144,14 @@ class Sandboxes:
             time.sleep(0.2 * failures)
 
     def write(self, sandbox_id: str, pid: int, data: bytes, *, end: bool = False) -> None:
-        """Write to a process's standard input; `end` closes it."""
+        """Write to a process's standard input; `end` closes it. Waits for a program that does not read."""
         path = f"/sandboxes/{sandbox_id}/processes/{pid}/input"
-        self._hub.send("POST", path, params={"end": 1} if end else None, content=data)
+        while True:
+            response = self._hub.send("POST", path, params={"end": 1} if end else None, content=data)
+            taken = InputTaken.model_validate_json(response.content).bytes
+            if taken is None or taken >= len(data):
+                return
+            data = data[taken:]
 
     def signal(self, sandbox_id: str, pid: int, number: int) -> None:
         """Send a signal to a process."""

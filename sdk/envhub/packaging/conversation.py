@@ -64,8 +64,9 @@ def agents_of(record: RolloutRecord) -> list[TurnAgent]:
 
 
 def conversation_of(record: RolloutRecord, agent: str) -> list[Message]:
-    """Return what an agent's last answered call sent and got; `agent` is the id of its part."""
-    turns = [turn for turn in record.turns if turn.agent is not None and turn.agent.id == agent and turn.status == 200]
+    """Return what an agent's last answered call sent and got, or its last one; `agent` is the id of its part."""
+    own = [turn for turn in record.turns if turn.agent is not None and turn.agent.id == agent]
+    turns = [turn for turn in own if turn.status == 200] or own
     if not turns:
         return []
     asked, answered = _asked(Calls(record.turns).request(turns[-1])), _answered(turns[-1])

@@ -33,6 +33,7 @@ class Hub:
     """One process. It ends once it is killed or its input has ended; `refusals` answer its first inputs, in turn."""
 
     refusals: list[tuple[int, str]]
+    most: int | None = None  # bytes that its program takes at once
     got: list[bytes] = field(default_factory=list)
     killed: bool = False
     began: threading.Event = field(default_factory=threading.Event)  # to send its output
@@ -60,6 +61,7 @@ class Hub:
             self.answered.set()
             return answer
         assert request.method == "DELETE"
+        assert self.answering.wait(20)
         self.killed = True
         self.ended.set()
         return httpx.Response(200, json={})
@@ -70,7 +72,11 @@ class Hub:
             if code == "process_ended":
                 self.ended.set()
             return httpx.Response(status, json={"error": {"code": code, "message": "not now"}})
-        self.got.append(request.read())
+        data = request.read()
+        if self.most is not None and len(data) > self.most:
+            self.got.append(data[: self.most])
+            return httpx.Response(200, json={"bytes": self.most})
+        self.got.append(data)
         if "end" in request.url.params:
             self.ended.set()
         return httpx.Response(200, json={})
@@ -99,6 +105,12 @@ def test_input_goes_on_after_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyP
     hub = Hub([LIMITED])
     assert run_with_input(hub, tmp_path, monkeypatch) == 0
     assert hub.got == [b"words\n", b""]
+
+
+def test_a_program_that_reads_late_gets_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = Hub([], most=4)
+    assert run_with_input(hub, tmp_path, monkeypatch) == 0
+    assert (hub.got, hub.killed) == ([b"word", b"s\n", b""], False)
 
 
 def test_a_process_that_ends_before_its_input_keeps_its_own_status(
@@ -150,7 +162,10 @@ def test_a_lost_key_locks_no_terminal(keyboard: int, tmp_path: Path) -> None:
     assert (hub.got, hub.killed) == ([b"b"], True)
 
 
-def test_it_can_be_left_while_the_hub_does_not_answer(keyboard: int, tmp_path: Path) -> None:
+def test_it_can_be_left_while_the_hub_does_not_answer(
+    keyboard: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell, "KILL_S", 0.05)
     hub = Hub([])
     hub.answering.clear()
 
@@ -162,7 +177,7 @@ def test_it_can_be_left_while_the_hub_does_not_answer(keyboard: int, tmp_path: P
 
     with pytest.raises(KeyboardInterrupt):
         shell_of(hub, tmp_path, type_keys)
-    assert hub.got == []
+    assert (hub.got, hub.killed) == ([], False)
     hub.answering.set()
 
 

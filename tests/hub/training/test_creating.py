@@ -21,7 +21,7 @@ from hub.runs.placing.waiting import waiting_reasons
 from hub.secrets.services import set_secret
 from hub.training.models import TrainingRun
 from hub.training.payload import train_payload
-from hub.training.services import create_training
+from hub.training.services import create_training, resume_training
 from hub.training.wire import training_views
 from tests.factories.accounts import make_user
 from tests.factories.catalog import create_endpoint
@@ -72,10 +72,15 @@ def test_the_worker_gets_model_lock_and_configuration(alice: User) -> None:
 
 def test_a_model_whose_files_are_replaced_is_not_trained_on(alice: User) -> None:
     training = submit(alice)
-    create_trainable(alice.owner)  # other files under the same name
-    with pytest.raises(Conflict, match="have been replaced") as caught:
-        payload_of(training)
-    assert caught.value.code == "model_changed"
+    with pytest.raises(Conflict, match="while a training run uses them"):
+        create_trainable(alice.owner)  # other files under the same name
+    TrainingRun.objects.filter(pk=training.pk).update(finished_at=timezone.now(), state=RunState.FAILED.value)
+    create_trainable(alice.owner)
+    for again in (lambda: payload_of(training), lambda: resume_training(user=alice, training=training)):
+        training.refresh_from_db()
+        with pytest.raises(Conflict, match="have been replaced") as caught:
+            again()
+        assert caught.value.code == "model_changed"
 
 
 def test_an_environment_that_is_built_again_keeps_its_lock_for_a_run_that_waits(alice: User) -> None:

@@ -23,8 +23,9 @@ async def test_each_seat_is_compared_with_its_like_and_one_that_is_not_trained_i
         is_first = "You are first" in str(body["messages"][-1]["content"])
         return "yes" if is_first and next(duels) == 0 else "no"  # the first seat of one duel wins, the other is a draw
 
-    (records,) = await rollouts_of(release, "current_seats", {}, tmp_path, answer=answer, examples=1)
-    assert not any(record.failure for record in records), records
+    records, alone = await rollouts_of(release, "current_seats", {}, tmp_path, answer=answer, examples=2)
+    assert not any(record.failure for record in (*records, *alone)), records
+    assert [[turn.trainable for turn in record.turns] for record in alone] == [[False]] * 2
     assert [record.reward for record in records] == [0.0, 0.0]  # the seats' mean
     seats = [[(turn.agent.name, turn.agent.reward) for turn in record.turns if turn.agent] for record in records]
     won = [("first", 1.0), ("second", -1.0), ("referee", 100.0)]

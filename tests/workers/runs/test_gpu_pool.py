@@ -87,6 +87,17 @@ async def test_a_driver_that_is_silent_once_leaves_a_held_gpu_its_memory_of_befo
     assert taken(pool, 1, 60_000) == [0]
 
 
+async def test_what_is_given_back_to_a_silent_driver_is_not_lent(
+    pool: GpuPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = pool.take(GpuNeed(count=1))
+    assert held is not None
+    install(tmp_path / "bin", monkeypatch, THREE, then="exit 1")
+    await pool.look()
+    pool.give_back(held)
+    assert not pool.free
+
+
 async def test_a_lost_gpu_is_noticed(pool: GpuPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "bin", monkeypatch, THREE.splitlines()[0])
     assert await pool.look()

@@ -88,6 +88,15 @@ async def test_input_reaches_a_process_and_can_end(running: Running) -> None:
     assert text_of(await events(running, pid)) == "hello \x00world"
 
 
+async def test_a_program_that_does_not_read_takes_a_part(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.sandboxes.process_api.INPUT_S", 0.1)
+    answer = await running.http.post("/processes", json={"argv": ["sh", "-c", "sleep 1000"], "stdin": True})
+    pid = (await answer.json())["pid"]
+    answer = await running.http.post(f"/processes/{pid}/input", data=bytes(1_000_000))
+    assert 0 < (await answer.json())["bytes"] < 1_000_000
+    await running.http.delete(f"/processes/{pid}")
+
+
 async def test_a_terminal_has_a_size_that_changes(running: Running) -> None:
     size = {"rows": 31, "columns": 77}
     answer = await running.http.post("/processes", json={"argv": ["sh"], "terminal": size})

@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 ANY_JUDGE = "*"  # the name under which a run maps all judges that it does not name
 JUDGES_TOLD = 20
 FILES_TOLD = 20
-JUDGE_CAPS = Caps(calls=1_000_000, tokens=2_000_000_000, concurrency=64, bytes=2**62)
+JUDGE_CAPS = Caps(calls=1_000_000, tokens=10**12, concurrency=64, bytes=2**62)
 # Apart from MEMORY, so that requests that wait here while they hold that never wait for each other.
 PARSED: web.AppKey[Memory] = web.AppKey("parsed", Memory)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

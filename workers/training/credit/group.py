@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -76,30 +76,51 @@ def _by_part(survivors: Sequence[Rollout], options: CreditOptions) -> list[Reals
     is a baseline for the other. Turns of no part have the outcome's advantage.
     """
     credited = _by_outcome(survivors, options)
-    alike: defaultdict[tuple[str, str], dict[tuple[int, str], float]] = defaultdict(dict)
-    for place, rollout in enumerate(survivors):
-        for part in rollout.parts or ():
-            if part is not None:
-                alike[part.agent, part.task][place, part.id] = part.reward
-    advantages: dict[tuple[int, str], float] = {}
-    for rewards in alike.values():
-        values = np.array(list(rewards.values()), dtype=np.float64)
+    for tracks in _alike(survivors):
+        values = np.array([one.reward for one in tracks], dtype=np.float64)
         if options.baseline == "group_mean":
             values = group_relative(values, scale_by_std=options.scale_by_std)
-        advantages |= zip(rewards, values.tolist(), strict=True)
-    for place, rollout in enumerate(survivors):
-        for turn, part in enumerate(rollout.parts or ()):
-            if part is not None:
-                credited[place][turn] = advantages[place, part.id]
+        for track, value in zip(tracks, values, strict=True):
+            if track.of_part:
+                credited[track.place][track.turns] = value
     return credited
 
 
 def _by_turn(survivors: Sequence[Rollout], options: CreditOptions) -> list[Reals]:
+    """Give each turn what its agent earned from then on, compared with like parts at the same turn."""
     rewards = [_turn_rewards(rollout) for rollout in survivors]
-    returns = [discounted_returns(one.tolist(), options.gamma) for one in rewards]
-    if options.baseline == "none":
-        return returns
-    return list(relative_at_equal_turn(returns, scale_by_std=options.scale_by_std))
+    credited = [np.zeros(len(one.turns)) for one in survivors]
+    for tracks in _alike(survivors):
+        returns = [discounted_returns(rewards[one.place][one.turns].tolist(), options.gamma) for one in tracks]
+        if options.baseline == "group_mean":
+            returns = list(relative_at_equal_turn(returns, scale_by_std=options.scale_by_std))
+        for track, values in zip(tracks, returns, strict=True):
+            credited[track.place][track.turns] = values
+    return credited
+
+
+@dataclass
+class _Track:
+    """The turns of one agent's part of the rollout at `place`, or those of no part."""
+
+    place: int
+    reward: float = 0.0  # of the part
+    of_part: bool = False
+    turns: list[int] = field(default_factory=list)
+
+
+def _alike(survivors: Sequence[Rollout]) -> Iterable[list[_Track]]:
+    """Return the tracks of a group by agent and task. A rollout of one agent is a single track, like all others."""
+    alike: defaultdict[tuple[str, str] | None, list[_Track]] = defaultdict(list)
+    for place, rollout in enumerate(survivors):
+        own: dict[str | None, _Track] = {}
+        for turn, part in enumerate(rollout.parts or (None,) * len(rollout.turns)):
+            name, kind = (part.id, (part.agent, part.task)) if part is not None else (None, None)
+            if name not in own:
+                own[name] = _Track(place, part.reward if part else 0.0, part is not None)
+                alike[kind].append(own[name])
+            own[name].turns.append(turn)
+    return alike.values()
 
 
 def _turn_rewards(rollout: Rollout) -> Reals:

@@ -90,17 +90,21 @@ def _advantages(record: RolloutRecord, kept: Sequence[TurnRecord]) -> tuple[floa
 
 
 def _rewards(record: RolloutRecord, kept: Sequence[TurnRecord]) -> tuple[float, ...] | None:
-    """Return a reward for each kept turn; None if no turn has one.
+    """Return a reward for each kept turn; None if no turn of a trained agent has one.
 
-    The reward of a turn that is not trained goes to the last trained turn before it.
+    The reward of a turn that is not trained goes to its agent's last trained turn before it, or to the first.
     """
-    if all(turn.reward is None for turn in record.turns):
-        return None
     places = {turn.index: place for place, turn in enumerate(kept)}
+    last = {_agent_of(turn): places[turn.index] for turn in reversed(kept)}  # the first one, until another comes
+    own = [turn for turn in record.turns if _agent_of(turn) in last]
+    if all(turn.reward is None for turn in own):
+        return None
     aligned = [0.0] * len(kept)
-    place = 0
-    for turn in record.turns:
-        place = places.get(turn.index, place)
-        if kept:
-            aligned[place] += turn.reward or 0.0
+    for turn in own:
+        last[_agent_of(turn)] = place = places.get(turn.index, last[_agent_of(turn)])
+        aligned[place] += turn.reward or 0.0
     return tuple(aligned)
+
+
+def _agent_of(turn: TurnRecord) -> str:
+    return turn.agent.id if turn.agent is not None else ""

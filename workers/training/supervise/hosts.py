@@ -169,7 +169,6 @@ class HostsKeeper:
             async for line in process.stdout:
                 self._hear(EVENT.validate_json(line), tasks)
             status = await process.wait()
-            self.extra_gpus.hold(0)
             for number in list(self._engines):
                 self._end(EngineDown(engine=number, reason="its driver ended", host_lost=True))
             for number in list(self.hosts.hosts) if self.hosts else ():
@@ -326,4 +325,5 @@ class HostsKeeper:
             with suppress(TimeoutError):
                 async with asyncio.timeout(STOPPING_S):
                     await process.wait()
+            self.extra_gpus.hold(0)  # Ray ends a driver's actors with it
             await asyncio.shield(asyncio.to_thread(self.children.end, process.pid))

@@ -149,8 +149,10 @@ class Reporter:
         shutil.rmtree(folder, ignore_errors=True)
         remove_logprobs(self.run_dir.logprobs, step)
         # before the checkpoint: an attempt that resumes from the checkpoint does not repeat this step
-        await self.adapter(step)
-        await self._new_checkpoints()
+        try:
+            await self.adapter(step)
+        finally:  # the work is not lost with an adapter that the hub refuses
+            await self._new_checkpoints()
 
     def _say(self, metrics: StepMetrics) -> None:
         reward = "-" if metrics.reward_mean is None else f"{metrics.reward_mean:.4g}"

@@ -9,7 +9,7 @@ import typer
 
 from envhub.cli.sandboxes.commands import SandboxId
 from envhub.cli.terminal.progress import transfer
-from envhub.cli.terminal.session import JsonFlag, current
+from envhub.cli.terminal.session import JsonFlag, Session, current
 from envhub.client.directories import files_below
 from envhub.errors import UsageError
 
@@ -25,7 +25,7 @@ def upload(
 ) -> None:
     """Copy a file or a directory into a sandbox, as PATH. If that ends with a slash, SOURCE is put into it."""
     session = current(ctx)
-    files = _files(source, path)
+    files = _files(session, source, path)
     total = sum(file.stat().st_size for file, _ in files)
     with transfer(session, "uploading", total) as moved:
         for file, target in files:
@@ -35,7 +35,7 @@ def upload(
     session.show(value, lambda: session.note(f"uploaded {len(files)} {'file' if len(files) == 1 else 'files'}"))
 
 
-def _files(source: Path, path: str) -> list[tuple[Path, str]]:
+def _files(session: Session, source: Path, path: str) -> list[tuple[Path, str]]:
     """Each file with its place. Raises UsageError."""
     target = PurePosixPath(path)
     if not target.is_absolute():
@@ -44,7 +44,11 @@ def _files(source: Path, path: str) -> list[tuple[Path, str]]:
         target /= source.resolve().name
     if source.is_file():
         return [(source, str(target))]
-    found = files_below(source, hidden=True)
+    skipped: list[Path] = []
+    found = files_below(source, hidden=True, skipped=skipped)
+    if skipped:
+        more = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
+        session.note(f"left out, as they are links to folders or no files: {skipped[0]}{more}")
     if not found:
         raise UsageError(f"{source} has no files")
     return [(file, str(target / name)) for name, file in found.items()]

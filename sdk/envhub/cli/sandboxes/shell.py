@@ -28,6 +28,7 @@ from envhub.protocol.sandboxes.sandboxes import ProcessRequest, TerminalSize
 LEAVE = b"\x1d"  # Ctrl-]
 SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -i; exec sh -i")
 CHUNK = 32 * 1024
+KILL_S = 3.0  # seconds to wait for the hub when leaving
 PATIENCE = 5  # keys in a row that do not arrive
 
 
@@ -62,9 +63,20 @@ def shell(
         raise
     finally:
         if code is None:
-            with suppress(EnvhubError):
-                session.hub.sandboxes.kill(sandbox_id, process.pid)
+            _kill(session, sandbox_id, process.pid)
     raise typer.Exit(code)
+
+
+def _kill(session: Session, sandbox_id: str, pid: int) -> None:
+    """End the process, but do not wait long for a hub that does not answer."""
+
+    def kill() -> None:
+        with suppress(EnvhubError):
+            session.hub.sandboxes.kill(sandbox_id, pid)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    thread.join(KILL_S)
 
 
 def _show(session: Session, sandbox_id: str, pid: int) -> int:

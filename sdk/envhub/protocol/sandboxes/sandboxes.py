@@ -198,6 +198,12 @@ class Done(Response):
     done: bool = True
 
 
+class InputTaken(Response):
+    """How many bytes a program's standard input has taken; the rest must be sent again. None: all."""
+
+    bytes: int | None = None
+
+
 class SandboxStats(Response):
     """What a sandbox uses now. None where its worker cannot measure it."""
 

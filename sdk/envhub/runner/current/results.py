@@ -42,7 +42,7 @@ def to_result(attempt: Attempt, episode: Any, state_columns: list[str]) -> Resul
             result.failure = Failure(VERIFIER, "BadReward", f"the reward is {reward}, not a finite number")
     if result.failure is None:
         _add_steps(result, traces)
-        if len(own) < len(traces) or len(own) > 1:
+        if len(traces) > 1 or not all(map(_trainable, traces)):
             result.agents = tuple(map(_part, traces))
     return result
 

@@ -14,6 +14,9 @@ from envhub.protocol.evals.rollouts import Turn
 from hub.accounts.models import User
 from hub.evals.models import Evaluation, RolloutIndex
 from hub.evals.paging import Sort, cursor_of, first_rows, rows_before
+from hub.evals.queries import read_record
+from hub.evals.reading.transcript import transcript
+from hub.evals.replays import Sampled, calls_by_message
 from hub.web.templatetags.hub_format import whole
 from tests.factories.accounts import make_user
 from tests.factories.evals import create_hosted, make_failure, make_record, start, store
@@ -245,3 +248,22 @@ def test_each_agent_of_several_has_its_transcript(user: User, client: Client) ->
     assert picture is not None
     assert client.get(picture.group(1).replace("&amp;", "&")).content == base64.b64decode(PNG)
     assert numbers(client.get(address, {"agent": "nobody"}).content.decode()) == [0, 1]
+
+
+def test_an_agents_answers_are_matched_with_its_own_calls(user: User, client: Client) -> None:
+    turns = [call_of("white", 1.0, 0), call_of("black", -1.0, 1)]
+    found = evaluation(user, make_record(prompt=None, completion=[said(9)], turns=turns, reward=0.0))
+    record = read_record(RolloutIndex.objects.select_related("segment").get(evaluation=found))
+    messages = transcript(record, "id-black").messages
+    assert calls_by_message(record, messages, "id-black") == {1: Sampled(before=1, replayed=False)}
+
+
+def test_side_by_side_shows_the_pictures_of_the_first_agent(user: User, client: Client) -> None:
+    turns = [call_of("white", 1.0, 0), call_of("black", -1.0, 1)]
+    record = make_record(prompt=None, completion=[said(9)], turns=turns, reward=0.0)
+    found = evaluation(user, record, record.model_copy(update={"rollout": 1}))
+    query = {"a": str(found.pk), "b": str(found.pk), "example": 0, "rollout_b": 1}
+    page = client.get("/evaluations/compare/example", query).content.decode()
+    picture = re.search(r'src="([^"]*/pictures/0/0)"', page)
+    assert picture is not None, page
+    assert client.get(picture.group(1)).content == base64.b64decode(PNG)

@@ -25,11 +25,13 @@ class DuelEnv(vf.Env[DuelConfig]):
 
     async def run(self, task, agents):
         said, traces = {}, {}
-        for name in ("first", "second", "referee"):
+        for name in ("first", "second", "referee") if task.data.idx == 0 else ("referee",):
             words = f"You are {name}: yes or no?"
             given = vf.Task(vf.TaskData(idx=task.data.idx, prompt=words))
             traces[name] = await getattr(agents, name).run(given)
             said[name] = "yes" in str(traces[name].last_reply)
+        if task.data.idx:
+            return
         payoff = float(said["first"]) - float(said["second"])
         traces["first"].record_reward("payoff", payoff)
         traces["second"].record_reward("payoff", -payoff)
@@ -38,4 +40,5 @@ class DuelEnv(vf.Env[DuelConfig]):
 
 class DuelTaskset(vf.Taskset[DuelTask, vf.TasksetConfig]):
     def load(self):
-        yield DuelTask(DuelData(idx=0, prompt="duel"), vf.TaskConfig())
+        for idx in range(2):
+            yield DuelTask(DuelData(idx=idx, prompt="duel"), vf.TaskConfig())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.factories.training import build_rollout, build_turn
 from workers.training.credit.group import CreditOptions, credit_group, has_signal
 from workers.training.samples.rollout import Part, Rollout
@@ -38,3 +40,11 @@ def test_turns_of_no_part_have_the_outcomes_advantage() -> None:
 
 def test_reinforce_takes_each_parts_reward() -> None:
     assert advantages(played(0, Part("a", "w", "", 2.0), Part("b", "b", "", -1.0)), baseline="none") == [[2.0, -1.0]]
+
+
+def test_rewards_of_turns_are_an_agents_own_from_then_on() -> None:
+    white, black = Part("a", "white", "t", 0.0), Part("b", "black", "t", 0.0)
+    one = played(0, white, black, white)
+    one = replace(one, turn_rewards=(0.0, -1.0, 1.0))
+    two = replace(played(1, white, black, white), turn_rewards=(0.0, 0.0, 0.0))
+    assert advantages(one, two) == [[0.5, -0.5, 0.5], [-0.5, 0.5, -0.5]]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from envhub.protocol.evals.rollouts import Outcome, RolloutRecord, TokenData, Turn
+from envhub.protocol.evals.rollouts import Outcome, RolloutRecord, TokenData, Turn, TurnAgent
 
 from workers.training.samples.errors import UntrainableRecord
 from workers.training.samples.record import to_rollout
@@ -93,3 +93,16 @@ def test_a_truncated_rollout_says_so() -> None:
 def test_temperature_zero_is_refused() -> None:
     with pytest.raises(ValueError, match="temperature"):
         to_rollout(record(record_turn()), group=0, environment="e", temperature=0.0)
+
+
+def test_rewards_of_turns_stay_with_their_agent_and_those_of_an_untrained_one_are_nobodys() -> None:
+    white, black, referee = (TurnAgent(id=name, name=name, reward=0.0) for name in ("white", "black", "referee"))
+    turns = [
+        record_turn(0, agent=white),
+        record_turn(1, agent=black),
+        record_turn(2, agent=white, trainable=False, reward=1.0),
+        record_turn(3, agent=referee, trainable=False, reward=100.0),
+    ]
+    rollout = to_rollout(record(*turns), group=0, environment="e")
+    assert rollout.turn_rewards == (1.0, 0.0)
+    assert to_rollout(record(turns[0], turns[3]), group=0, environment="e").turn_rewards is None

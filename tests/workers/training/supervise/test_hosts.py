@@ -143,6 +143,20 @@ async def test_gpus_of_extra_engines_count_until_they_are_given_back_or_the_driv
     assert made.extra_gpus.seconds() == 2 * 10 + 4 * 10 + 3 * 10
 
 
+async def test_a_run_that_ends_holds_no_extra_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    made = keeper(tmp_path, said)
+    plays(monkeypatch, PLACED, ExtraGpusHeld(count=2), Said(text="done"))
+    task = asyncio.create_task(made.run())
+    async with asyncio.timeout(20):
+        while "done" not in said:
+            await asyncio.sleep(0.01)
+    assert made.extra_gpus.held == 2
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert made.extra_gpus.held == 0
+
+
 async def test_an_engine_whose_end_is_heard_at_once_is_never_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
