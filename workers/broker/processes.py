@@ -49,7 +49,7 @@ class Input:
         if self._on_output is not None and self._near >= 0:
             fcntl.ioctl(self._near, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
-    async def write(self, data: bytes, patience_s: float) -> None:
+    async def write(self, data: bytes, patience_s: float = PATIENCE_S) -> None:
         """Write all data unless the program has ended. Raises InputUnread if that takes longer."""
         view = memoryview(data)
         try:

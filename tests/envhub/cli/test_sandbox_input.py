@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -126,7 +127,9 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A terminal as standard input; what is written to the descriptor is typed."""
     leader, follower = pty.openpty()
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(fileno=lambda: follower, isatty=lambda: True))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which the processes of pytest-xdist ignore
     yield leader
+    signal.signal(signal.SIGINT, before)
     os.close(leader)
     os.close(follower)
 

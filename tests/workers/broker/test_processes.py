@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from workers.broker import processes as module
 from workers.broker.processes import Input
 from workers.sandbox import SandboxError
 
 
-async def test_a_program_that_does_not_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE_S", 0.05)
+async def test_a_program_that_does_not_read_is_said() -> None:
     source = Input.pipe()
     with pytest.raises(SandboxError, match="does not read"):
-        await source.write(bytes(10**6))
+        await source.write(bytes(10**6), 0.05)
     source.close()
 
 
