@@ -124,7 +124,7 @@ def sandbox_output(request: Request, sandbox_id: GivenId, pid: int) -> HttpRespo
 @extend_schema(parameters=[_END], request={BYTES: OpenApiTypes.BINARY}, responses=InputTaken)
 @_view("POST")
 def sandbox_input(request: Request, sandbox_id: GivenId, pid: int) -> HttpResponse:
-    """Send bytes to the standard input, or the terminal, of a process. It may take only a part of them."""
+    """Send bytes to the standard input, or the terminal, of a process. With `partial`, it may take only some."""
     return pass_on(request, sandbox_id)
 
 

@@ -85,8 +85,11 @@ class EngineManager:
 
     @property
     def idle_gpus(self) -> tuple[Gpu, ...]:
-        """The GPUs of engines that nobody uses; `take_gpus` gives them to whoever needs them."""
-        return tuple(gpu for engine in self._idle_engines() for gpu in engine.gpus)
+        """The GPUs of engines that nobody uses; `take_gpus` gives them to whoever needs them.
+
+        None while the driver is silent, since GPUs are not lent then.
+        """
+        return tuple(gpu for engine in self._idle_engines() for gpu in engine.gpus) if self._gpus.answers else ()
 
     def counts(self) -> EngineCounts:
         """Return the engines by state."""
@@ -99,7 +102,7 @@ class EngineManager:
         """Hold GPUs as GpuPool.take does. Idle engines are ended to free theirs, the longest idle first."""
         if not need.fits(gpu.free_mb for gpu in (*self._gpus.free, *self.idle_gpus)):
             return None
-        while (taken := self._gpus.take(need)) is None and (idle := self._idle_engines()):
+        while (taken := self._gpus.take(need)) is None and self._gpus.answers and (idle := self._idle_engines()):
             self._end(idle[0])
             await asyncio.gather(*self._ending)
         return taken

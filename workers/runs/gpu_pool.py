@@ -23,12 +23,12 @@ class GpuPool:
         self._wanted = wanted
         self._now: dict[int, Gpu] = {}  # state when last seen free; only those held if the tool does not answer
         self._held: set[int] = set()
-        self._answers = True  # whether the driver did when last asked
+        self.answers = True  # whether the driver did when last asked; if not, nothing is lent
 
     @property
     def free(self) -> tuple[Gpu, ...]:
         """GPUs that nobody holds, with the memory that other programs leave free."""
-        return tuple(gpu for index, gpu in sorted(self._now.items()) if index not in self._held and self._answers)
+        return tuple(gpu for index, gpu in sorted(self._now.items()) if index not in self._held and self.answers)
 
     @property
     def busy(self) -> tuple[Gpu, ...]:
@@ -55,7 +55,7 @@ class GpuPool:
         """
         gpus, self.use = await see_gpus(self._wanted)
         seen = {gpu.index: gpu for gpu in gpus}
-        self._answers = bool(seen)
+        self.answers = bool(seen)
         # A held GPU shows its run's use of memory, so keep the figures from before; they apply again later.
         held = {index: gpu for index, gpu in self._now.items() if index in self._held}
         self._now = {index: held.get(index, gpu) for index, gpu in seen.items()} if seen else held

@@ -76,15 +76,22 @@ class ProcessApi:
         return response
 
     async def input(self, request: web.Request) -> web.Response:
-        """Bytes for its standard input, and with `end` the end of it; answers how many the program has taken."""
+        """Bytes for its standard input, and with `end` the end of it.
+
+        With `partial`, the answer is how many bytes a program that reads slowly has taken; the rest comes again.
+        """
         process = self._processes.live(_pid(request))
         data = await request.read()
         try:
-            if data:
+            if data and _given(request, "partial"):
                 await process.write(data, INPUT_S)
+            elif data:
+                await process.write(data)
         except InputUnread as error:
+            if not _given(request, "partial"):
+                raise
             return answer(InputTaken(bytes=error.taken))
-        if request.query.get("end", "0") in {"1", "true"}:
+        if _given(request, "end"):
             await process.close_input()
         return answer(InputTaken(bytes=len(data)))
 
@@ -100,6 +107,10 @@ class ProcessApi:
         size = await read(request, TerminalSize)
         await process.resize(size.rows, size.columns)
         return answer(Done())
+
+
+def _given(request: web.Request, name: str) -> bool:
+    return request.query.get(name, "0") in {"1", "true"}
 
 
 def _pid(request: web.Request) -> int:

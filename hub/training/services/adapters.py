@@ -34,7 +34,7 @@ def report_adapter(*, training: TrainingRun, report: AdapterReport, guard: Guard
         known = Adapter.objects.filter(training=row, step=report.step).select_related("model__owner").first()
         if known is not None and dict(known.model.files.values_list("path", "blob_id")) == dict(report.files):
             return known
-        name = known.model.name if known is not None else _name(row, report)
+        name = known.model.name if known is not None and not _is_trained_on(known.model) else _name(row, report)
         model = _register(row, name, report, report.files)
         values = {
             "model": model,
@@ -62,11 +62,18 @@ def _register(training: TrainingRun, name: str, report: AdapterReport, files: Ma
     return register_adapter(owner=training.owner, name=name, base=base, files=files, visibility=visibility)
 
 
+def _is_trained_on(model: Model) -> bool:
+    """Return whether a run that goes on began from these weights, so that they stay as they are."""
+    return model.training_runs.filter(finished_at=None).exists()
+
+
 def _name(training: TrainingRun, report: AdapterReport) -> str:
     """Return a free name: the run's own for its final weights, else that of the step."""
     name = training.adapter_name if report.final else f"{training.adapter_name}-step-{report.step}"
-    taken = Model.objects.filter(owner=training.owner, name=name).exists()
-    return f"{name}-{training.pk.hex[-6:]}" if taken else name
+    unique = f"{name}-{training.pk.hex[-6:]}"
+    names = [name, unique, *(f"{unique}-{number}" for number in range(2, 100))]
+    taken = set(Model.objects.filter(owner=training.owner, name__in=names).values_list("name", flat=True))
+    return next(one for one in names if one not in taken)
 
 
 def _drop_old(training: TrainingRun, *, kept: Adapter) -> None:

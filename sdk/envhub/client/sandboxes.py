@@ -146,8 +146,9 @@ class Sandboxes:
     def write(self, sandbox_id: str, pid: int, data: bytes, *, end: bool = False) -> None:
         """Write to a process's standard input; `end` closes it. Waits for a program that does not read."""
         path = f"/sandboxes/{sandbox_id}/processes/{pid}/input"
+        params = {"partial": 1} | ({"end": 1} if end else {})
         while True:
-            response = self._hub.send("POST", path, params={"end": 1} if end else None, content=data)
+            response = self._hub.send("POST", path, params=params, content=data)
             taken = InputTaken.model_validate_json(response.content).bytes
             if taken is None or taken >= len(data):
                 return

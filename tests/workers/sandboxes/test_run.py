@@ -92,7 +92,7 @@ async def test_a_program_that_does_not_read_takes_a_part(running: Running, monke
     monkeypatch.setattr("workers.sandboxes.process_api.INPUT_S", 0.1)
     answer = await running.http.post("/processes", json={"argv": ["sh", "-c", "sleep 1000"], "stdin": True})
     pid = (await answer.json())["pid"]
-    answer = await running.http.post(f"/processes/{pid}/input", data=bytes(1_000_000))
+    answer = await running.http.post(f"/processes/{pid}/input?partial=1", data=bytes(1_000_000))
     assert 0 < (await answer.json())["bytes"] < 1_000_000
     await running.http.delete(f"/processes/{pid}")
 

@@ -87,10 +87,15 @@ def _by_part(survivors: Sequence[Rollout], options: CreditOptions) -> list[Reals
 
 
 def _by_turn(survivors: Sequence[Rollout], options: CreditOptions) -> list[Reals]:
-    """Give each turn what its agent earned from then on, compared with like parts at the same turn."""
+    """Give each turn what its agent earned from then on, compared with like parts at the same turn.
+
+    An agent none of whose turns earned anything is credited by the rewards of its parts.
+    """
     rewards = [_turn_rewards(rollout) for rollout in survivors]
-    credited = [np.zeros(len(one.turns)) for one in survivors]
+    credited = _by_part(survivors, options)
     for tracks in _alike(survivors):
+        if tracks[0].of_part and not any(rewards[one.place][one.turns].any() for one in tracks):
+            continue
         returns = [discounted_returns(rewards[one.place][one.turns].tolist(), options.gamma) for one in tracks]
         if options.baseline == "group_mean":
             returns = list(relative_at_equal_turn(returns, scale_by_std=options.scale_by_std))

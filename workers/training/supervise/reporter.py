@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from envhub.errors import ApiError, ServerError
 from envhub.protocol.training.metrics import EvaluationPoint, StepMetrics
 from envhub.protocol.training.runs import (
     AdapterReport,
@@ -151,8 +152,11 @@ class Reporter:
         # before the checkpoint: an attempt that resumes from the checkpoint does not repeat this step
         try:
             await self.adapter(step)
-        finally:  # the work is not lost with an adapter that the hub refuses
-            await self._new_checkpoints()
+        except ApiError as error:
+            if not isinstance(error, ServerError):  # the hub refuses it: the work is not lost with it
+                await self._new_checkpoints()
+            raise
+        await self._new_checkpoints()
 
     def _say(self, metrics: StepMetrics) -> None:
         reward = "-" if metrics.reward_mean is None else f"{metrics.reward_mean:.4g}"

@@ -41,8 +41,12 @@ class CurrentAdapter:
     @property
     def env_class(self) -> str:
         """The taskset's class, or for other than plain tasksets the environment's."""
-        plain = type(self.env).__name__ == "SingleAgentEnv"
-        return type(self.env.taskset).__name__ if plain else type(self.env).__name__
+        return type(self.env).__name__ if self.several_agents else type(self.env.taskset).__name__
+
+    @property
+    def several_agents(self) -> bool:
+        """Whether an episode may have several agents."""
+        return type(self.env).__name__ != "SingleAgentEnv"
 
     def prepare(self, supervise: Callable[[Attempt, Awaitable[Any]], Awaitable[Any]]) -> None:
         """Share one connection pool between the rollouts' clients, and serve toolsets in this process."""
@@ -94,7 +98,7 @@ class CurrentAdapter:
             episode = await self.env.run_slot(slot, context)
         finally:
             CURRENT.reset(token)
-        return [to_result(attempt, episode, state_columns)]
+        return [to_result(attempt, episode, state_columns, several=self.several_agents)]
 
     async def _serve(self) -> None:
         """Enter the library's serving context in a separate task, since the task that enters it must also leave it."""

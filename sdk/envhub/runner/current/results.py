@@ -16,8 +16,11 @@ RETRYABLE = {408, 409, 425, 429}
 SCORING_TIMED_OUT = ("TaskError", "scoring timed out")  # the form in 0.3.1; 0.4.0 has a stop condition for it
 
 
-def to_result(attempt: Attempt, episode: Any, state_columns: list[str]) -> Result:
-    """Convert one finished episode; traces of several agents are joined, the policy's first."""
+def to_result(attempt: Attempt, episode: Any, state_columns: list[str], *, several: bool) -> Result:
+    """Convert one finished episode; traces of several agents are joined, the policy's first.
+
+    several: whether its environment may run several agents; each trace is then told as a part, also if it is the only.
+    """
     result = Result(library=_library(episode))
     traces = sorted(episode.traces, key=lambda trace: not _trainable(trace))
     for trace in traces:
@@ -42,7 +45,7 @@ def to_result(attempt: Attempt, episode: Any, state_columns: list[str]) -> Resul
             result.failure = Failure(VERIFIER, "BadReward", f"the reward is {reward}, not a finite number")
     if result.failure is None:
         _add_steps(result, traces)
-        if len(traces) > 1 or not all(map(_trainable, traces)):
+        if several or not all(map(_trainable, traces)):
             result.agents = tuple(map(_part, traces))
     return result
 

@@ -48,3 +48,11 @@ def test_rewards_of_turns_are_an_agents_own_from_then_on() -> None:
     one = replace(one, turn_rewards=(0.0, -1.0, 1.0))
     two = replace(played(1, white, black, white), turn_rewards=(0.0, 0.0, 0.0))
     assert advantages(one, two) == [[0.5, -0.5, 0.5], [-0.5, 0.5, -0.5]]
+
+
+def test_an_agent_without_rewards_of_turns_is_credited_by_its_parts() -> None:
+    def match(index: int, won: float) -> Rollout:
+        parts = Part("a", "white", "t", 0.0), Part("b", "black", "t", won)
+        return replace(played(index, *parts), turn_rewards=(1.0 - index, 0.0))
+
+    assert advantages(match(0, 1.0), match(1, -1.0)) == [[0.5, 1.0], [-0.5, -1.0]]
