@@ -38,6 +38,8 @@ def files_below(directory: Path, *, hidden: bool = False, skipped: list[Path] | 
 
 
 def _unreadable(error: OSError) -> None:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return  # there are no files below what is not there or is a file
     raise UsageError(f"{error.filename} cannot be read: {error.strerror}", hint="Make it readable, or move it away.")
 
 

@@ -107,7 +107,7 @@ def test_a_write_is_sent_again_after_the_pause_that_the_hub_asks_for() -> None:
     server = Server(httpx.Response(429, headers={"Retry-After": "7"}), httpx.Response(200, json=code))
     assert server.client().accounts.start_device_login().user_code == "u"
     assert (len(server.requests), server.waits) == (2, [7.0])
-    server = Server(httpx.Response(429, headers={"Retry-After": "7"}), httpx.Response(204))
+    server = Server(httpx.Response(429, headers={"Retry-After": "7"}), httpx.Response(200, json={"done": True}))
     server.client().sandboxes.write("some-id", 1, b"typed")
     assert [request.content for request in server.requests] == [b"typed", b"typed"]
 
