@@ -28,8 +28,8 @@ async def test_each_seat_is_compared_with_its_like_and_one_that_is_not_trained_i
     assert [[turn.trainable for turn in record.turns] for record in alone] == [[False]] * 2
     assert [record.reward for record in records] == [0.0, 0.0]  # the seats' mean
     seats = [[(turn.agent.name, turn.agent.reward) for turn in record.turns if turn.agent] for record in records]
-    won = [("first", 1.0), ("second", -1.0), ("referee", 100.0)]
-    assert sorted(seats, key=lambda one: -one[0][1]) == [won, [("first", 0.0), ("second", 0.0), ("referee", 100.0)]]  # type: ignore[operator]
+    won = [("first", 1.0), ("second", -1.0), ("referee", 0.0)]
+    assert sorted(seats, key=lambda one: -one[0][1]) == [won, [("first", 0.0), ("second", 0.0), ("referee", 0.0)]]  # type: ignore[operator]
     assert [[turn.trainable for turn in record.turns] for record in records] == [[True, True, False]] * 2
     samples = samples_of(records)
     found = sorted((sample.rollout.index, float(sample.advantages[sample.train][0])) for sample in samples)

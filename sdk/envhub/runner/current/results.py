@@ -56,7 +56,7 @@ def _part(trace: Any) -> dict[str, Any]:
         "id": str(trace.id),  # the library sends it with each of the trace's calls
         "name": str(trace.agent.name)[:200] if trace.agent is not None else "",
         "task": str(trace.task.key or trace.task.hash or "")[:200],
-        "reward": float(trace.reward),
+        "reward": float(trace.reward) if math.isfinite(trace.reward) else 0.0,  # only of an agent that is not trained
         "trainable": _trainable(trace),
     }
 

@@ -35,7 +35,7 @@ class DuelEnv(vf.Env[DuelConfig]):
         payoff = float(said["first"]) - float(said["second"])
         traces["first"].record_reward("payoff", payoff)
         traces["second"].record_reward("payoff", -payoff)
-        traces["referee"].record_reward("payoff", 100.0)
+        traces["referee"].record_reward("payoff", float("nan"))
 
 
 class DuelTaskset(vf.Taskset[DuelTask, vf.TasksetConfig]):
